@@ -25,6 +25,8 @@ class EventKind(StrEnum):
     """It ended, or was cut off."""
     ITEM = "item"
     """Another item card is on screen."""
+    HAND_OFF = "hand_off"
+    """A request needs a person: ``text`` is why."""
     STATE = "state"
     """Paused, resumed, approval mode, release or channel changed."""
 
@@ -44,7 +46,7 @@ class RoomEvent:
     text: str = ""
     """Reply or state text."""
     audio_id: str = ""
-    """Key of the WAV under `RoomRuntime.audio`; empty without a voice."""
+    """Key of the WAV under `Room.audio`; empty without a voice."""
     audio_s: float = 0.0
     interrupted: bool = False
     link_id: str = ""
