@@ -119,7 +119,7 @@ class Rule(Frozen):
 class RulesParams(Frozen):
     """The ``params`` of a hook of kind ``rules``."""
 
-    rules: tuple[Rule, ...] = Field(min_length=1)
+    rules: tuple[Rule, ...]
 
 
 # ------------------------------------------------------------------------------------ compiling
@@ -163,6 +163,9 @@ def compile_rules(hook: Hook, path: str) -> HookFunction:
         params = RulesParams.model_validate(hook.params)
     except ValidationError as error:
         raise InputError(params_problems(error, hook, path)) from error
+    if not params.rules:
+        message = f"hook {hook.key!r}: found no rule; expected at least one"
+        raise InputError.at(path, message, field="rules", code="hook-params")
     problems: list[Problem] = []
     compiled = tuple(
         _compile(rule, f"rules[{i}]", hook, path, problems) for i, rule in enumerate(params.rules)
@@ -246,8 +249,12 @@ def _compile(rule: Rule, field: str, hook: Hook, path: str, problems: list[Probl
         else:
             target = _pattern(source, rule.when.case_sensitive)
             if target is not None and rule.replace is not None and rule.when.matches:
-                try:
-                    target.sub(rule.replace, "")  # compiles the replacement template
+                groups = {number: name for name, number in target.groupindex.items()}
+                same = "".join(
+                    f"(?P<{groups[n]}>)" if n in groups else "()" for n in range(1, target.groups + 1)
+                )
+                try:  # a pattern that matches the empty text and has the same groups
+                    regex.sub(same, rule.replace, "")
                 except (regex.error, IndexError) as error:
                     fault(".replace", f"is not a replacement for `matches`: {error}")
     elif rule.replace is not None:

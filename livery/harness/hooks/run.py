@@ -8,7 +8,7 @@ that was wrong at once.
 A hook that raises, returns what it must not, or runs over its time has failed: its ``on_failure`` stands in
 for a decision and the event says ``crash`` or ``timeout``. Built-ins and rules run inline, with no thread and
 no task; Python hooks run in a thread, or on the event loop where they are ``async``. A thread cannot be
-killed: a hook that hangs keeps it, and once `STUCK_LIMIT` runs hang, the hook fails at once until one returns.
+killed: a hook that hangs keeps it, and once `STUCK_LIMIT` runs hang, it fails at once until one returns.
 
 How often a reply may be sent back is the agent's to cap (`Limits.retries`), not a hook's.
 """
