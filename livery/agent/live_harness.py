@@ -1,0 +1,116 @@
+"""A harness made ready to run: hooks loaded, templates compiled, tools bound, its prompt prefix rendered.
+
+Built once per release and shared by every request under it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from jinja2 import Template
+
+from livery.agent.prompt import ENVIRONMENT, PromptTemplates
+from livery.harness.hooks.loading import load_hooks
+from livery.harness.hooks.run import HookRunner
+from livery.harness.model import Binding, Harness, ResultFormat, Skill, Tool
+from livery.policies.policy import ToolSurface
+from livery.shop.operations import Operation, Operations
+
+LOAD_SKILL = "harness.load_skill"
+READ_SKILL_FILE = "harness.read_skill_file"
+
+HARNESS_OPERATIONS: Mapping[str, Mapping[str, Any]] = {
+    LOAD_SKILL: {
+        "type": "object",
+        "properties": {"name": {"type": "string", "description": "Skill name from the catalogue."}},
+        "required": ["name"],
+        "additionalProperties": False,
+    },
+    READ_SKILL_FILE: {
+        "type": "object",
+        "properties": {
+            "skill": {"type": "string", "description": "Skill name."},
+            "path": {"type": "string", "description": "Path of the file beside SKILL.md."},
+        },
+        "required": ["skill", "path"],
+        "additionalProperties": False,
+    },
+}
+"""Operations that the runtime itself does: name -> argument schema."""
+
+
+def _default_tool(operation: str, description: str) -> Tool:
+    return Tool(
+        key=operation,
+        name=operation.removeprefix("harness."),
+        description=description,
+        input_schema=dict(HARNESS_OPERATIONS[operation]),
+        binding=Binding(operation=operation),
+        result=ResultFormat(style="prose", template="{{ result }}"),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class BoundTool:
+    tool: Tool
+    parameters: Mapping[str, Any]
+    """JSON Schema of the operation's arguments; empty where the operation is not there."""
+    template: Template | None
+    """Of a prose result."""
+    paged: str
+    """Surface argument that holds the page number; empty where results are not paged."""
+
+
+class LiveHarness:
+    """What the loop needs of one release."""
+
+    def __init__(
+        self,
+        harness: Harness,
+        release: str,
+        operations: Operations,
+        *,
+        extra_tools: Sequence[Tool] = (),
+        extra_operations: Sequence[Operation] = (),
+    ) -> None:
+        """
+        Args:
+            release: its digest.
+            operations: what tools may be bound to.
+            extra_tools: tools of the harness's MCP servers.
+            extra_operations: what those are bound to.
+
+        Raises:
+            InputError: a hook that cannot be loaded.
+            jinja2.TemplateError: a template that does not compile or renders with an unknown name.
+        """
+        self.harness = harness
+        self.release = release
+        self.extra = Operations(extra_operations)
+        known = operations.joined(extra_operations) if extra_operations else operations
+        self.hooks = HookRunner(harness, load_hooks(harness))
+        tools = [*harness.tools, *extra_tools]
+        bound = {t.binding.operation for t in tools}
+        if harness.skills and LOAD_SKILL not in bound:
+            tools.append(_default_tool(LOAD_SKILL, "Read a skill's instructions before you follow it."))
+        if any(s.files for s in harness.skills) and READ_SKILL_FILE not in bound:
+            tools.append(_default_tool(READ_SKILL_FILE, "Read a file that a loaded skill refers to."))
+        self.tools: Mapping[str, BoundTool] = {t.name: self._bound(t, known) for t in tools}
+        self.surfaces = tuple(
+            ToolSurface(name=t.name, description=t.description, input_schema=t.input_schema) for t in tools
+        )
+        self.skills: Mapping[str, Skill] = {s.name: s for s in harness.skills}
+        self.needs_reply_skill = any(s.kind == "reply" for s in harness.skills)
+        self.prompt = PromptTemplates(harness, tools)
+        self.feedback = ENVIRONMENT.from_string(harness.feedback.template)
+
+    @staticmethod
+    def _bound(tool: Tool, operations: Operations) -> BoundTool:
+        name = tool.binding.operation
+        operation = operations.get(name)
+        parameters = HARNESS_OPERATIONS.get(name) or (operation.parameters if operation else {})
+        paged = next((m.source for m in tool.binding.arguments if m.to == "page"), "") if tool.result.page_size else ""
+        template = ENVIRONMENT.from_string(tool.result.template) if tool.result.template else None
+        return BoundTool(tool=tool, parameters=parameters, template=template, paged=paged)
