@@ -20,8 +20,8 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Any, cast
+from dataclasses import dataclass, replace
+from typing import Any, Literal, cast
 
 from livery.policies.policy import PromptMessage
 from livery.types import ToolCall
@@ -47,6 +47,21 @@ class ParsedTurn:
     """Empty when there are calls."""
     malformed: str = ""
     """What could not be read, in words for the policy; empty when all was well."""
+
+    def whole(self) -> ParsedTurn:
+        """This turn without the call that the token limit cut in two."""
+        if not self.malformed or not self.calls:
+            return self
+        kept = tuple(call for call in self.calls if malformed_text(call) is None)
+        return replace(self, calls=kept, malformed="" if kept else self.malformed)
+
+    def stop(self, *, cut: bool) -> Literal["calls", "reply", "length", "malformed"]:
+        """Why the turn ended, ``cut`` telling that the token limit did it."""
+        if cut and (self.malformed or not self.calls):
+            return "length"
+        if self.malformed:
+            return "malformed"
+        return "calls" if self.calls else "reply"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,260 @@
+"""The embedded policy: a ChatML model in this process, through llama.cpp (`livery.policies.engine`).
+
+Prompts go in as token ids and turns come back as token ids; a conversation is continued by appending to them.
+Generation runs in worker threads, one per slot, and is told to stop after the batch or token in hand, so neither
+a slow model nor a cancelled request holds up the event loop. What the model may write is bound by a grammar of
+the tools at hand. Only special tokens that this code places are special: chat text is tokenised as plain text.
+
+Not here: batching over many requests (a server does that better: `livery.policies.endpoint`), and chat formats
+other than ChatML.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import hashlib
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, TypeVar
+
+from livery.errors import InputError, PolicyTimeout, PolicyUnavailable
+from livery.policies import wire
+from livery.policies.engine import Adapters, Engine, Generated, measured_threads
+from livery.policies.grammar import grammar
+from livery.policies.model_file import ensure_model, sha256_of
+from livery.policies.policy import PolicyRequest, PromptMessage
+from livery.types import PolicyTurn, Timing, TokenTrace, Usage
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LlamaCppOptions:
+    model: Path | None = None
+    """A GGUF file; None is the embedded model, fetched where missing."""
+    loras: Adapters = ()
+    """LoRA adapters (GGUF) with their scales, applied together."""
+    threads: int = 0
+    """0: measured at first start and remembered."""
+    slots: int = 1
+    """Requests that run side by side, each with its own prefix cache."""
+    context: int = 4096
+    """Tokens per slot."""
+    temperature: float = 0.2
+    top_p: float = 0.9
+    reply_chars: int = 400
+    """Longest reply that the grammar lets pass."""
+    parallel_calls: int = 2
+    """Most calls in one turn. A small model fills whatever it is allowed, and pays for each token."""
+    constrained: bool = True
+    """False drops the grammar: for measuring what it costs and how a model does without."""
+    progress: bool = True
+    """A bar while the embedded model downloads."""
+
+
+class LlamaCppPolicy:
+    """Made by `open`; see the module."""
+
+    actions: Literal["text", "native"] = "text"
+
+    def __init__(self, engine: Engine, options: LlamaCppOptions, *, uri: str, weights: str) -> None:
+        self.uri = uri
+        self.weights = weights
+        self._engine = engine
+        self._options = options
+        self._slots = Slots(options.slots)
+        self._workers = ThreadPoolExecutor(options.slots, thread_name_prefix="llamacpp")
+        self._running: set[threading.Event] = set()
+
+    @classmethod
+    def open(cls, options: LlamaCppOptions | None = None, *, uri: str = "llamacpp:") -> LlamaCppPolicy:
+        """Load the model (the first time also fetch it and measure threads). Blocks meanwhile.
+
+        Raises:
+            InputError: a file is missing or is no ChatML GGUF.
+            ModelFileError: the embedded model could not be fetched.
+        """
+        options = options or LlamaCppOptions()
+        path = options.model or ensure_model(progress=options.progress)
+        for file in (path, *(lora for lora, _ in options.loras)):
+            if not file.is_file():
+                raise InputError.at(file, "no such file; expected a GGUF model or adapter", code="model-missing")
+        weights = weights_version(path, options.loras)
+        threads = options.threads or measured_threads(path, weights)
+        engine = Engine(
+            path, loras=options.loras, threads=threads, slots=options.slots, context=options.context
+        )
+        return cls(engine, options, uri=uri, weights=weights)
+
+    @property
+    def threads(self) -> int:
+        return self._engine.threads
+
+    async def act(self, request: PolicyRequest) -> PolicyTurn:
+        began = time.perf_counter()
+        try:
+            async with asyncio.timeout(request.timeout_s):
+                slot = await self._slots.take(request.session)
+                queued = time.perf_counter() - began
+                prompt, done = await self._in_slot(slot, lambda stop: self._generate(request, slot, stop))
+        except TimeoutError:
+            raise PolicyTimeout(f"the embedded model gave no turn within {request.timeout_s:.2f} s") from None
+        if done.finish == "aborted":
+            raise PolicyUnavailable("the embedded model was closed during the request")
+        return self._turn(request, prompt, done, queued_s=queued, began=began)
+
+    async def warm(self, messages: tuple[PromptMessage, ...], session: str = "") -> None:
+        """Evaluate a prefix into the session's slot, so that its next request pays only for what follows."""
+        slot = await self._slots.take(session)
+
+        def prefill(stop: threading.Event) -> Generated:
+            ids = self._engine.encode(wire.segments(messages))
+            return self._engine.generate(ids, stop, n_predict=0, id_slot=slot)
+
+        await self._in_slot(slot, prefill)
+
+    async def aclose(self) -> None:
+        for stop in tuple(self._running):
+            stop.set()
+        await asyncio.to_thread(self._workers.shutdown)
+        await asyncio.to_thread(self._engine.close)
+
+    async def _in_slot(self, slot: int, job: Callable[[threading.Event], T]) -> T:
+        """Run ``job`` in a worker. The slot is freed when the worker has really ended, also after cancellation."""
+        loop = asyncio.get_running_loop()
+        stop = threading.Event()
+
+        def ended(_: Future[T]) -> None:
+            self._running.discard(stop)
+            if not loop.is_closed():
+                loop.call_soon_threadsafe(self._slots.give, slot)
+
+        self._running.add(stop)
+        work = self._workers.submit(job, stop)
+        work.add_done_callback(ended)
+        try:
+            return await asyncio.shield(asyncio.wrap_future(work))
+        except asyncio.CancelledError:
+            stop.set()
+            raise
+
+    # --------------------------------------------------------------------------- in a worker thread
+
+    def _generate(
+        self, request: PolicyRequest, slot: int, stop: threading.Event
+    ) -> tuple[tuple[int, ...], Generated]:
+        ids = self._prompt(request)
+        bound = ""
+        if self._options.constrained:
+            bound = grammar(
+                request.tools,
+                allow_calls=request.allow_calls,
+                allow_reply=request.allow_reply,
+                reasoning=request.reasoning,
+                parallel_calls=self._options.parallel_calls,
+                reply_chars=self._options.reply_chars,
+            )
+        room = self._engine.context - len(ids)
+        done = self._engine.generate(
+            ids,
+            stop,
+            id_slot=slot,
+            n_predict=max(1, min(request.max_tokens, room)),
+            grammar=bound,
+            temperature=self._options.temperature,
+            top_p=self._options.top_p,
+            **({} if request.seed is None else {"seed": request.seed % 2**32}),
+        )
+        return ids, done
+
+    def _prompt(self, request: PolicyRequest) -> tuple[int, ...]:
+        """The conversation's ids: what the model read and sampled before, as it was, and the rest after it."""
+        previous = request.previous.tokens if request.previous else None
+        seen = request.previous_messages
+        if previous is None or seen >= len(request.messages) or request.messages[seen].role != "assistant":
+            return self._engine.encode(wire.segments(request.messages, generate=True))
+        before = previous.prompt_ids + previous.output_ids
+        rest = wire.segments(request.messages[seen + 1 :], generate=True)
+        return before + self._engine.encode((*self._engine.closing(before), *rest))
+
+    def _turn(
+        self, request: PolicyRequest, prompt: tuple[int, ...], done: Generated, *, queued_s: float, began: float
+    ) -> PolicyTurn:
+        parsed = wire.parse_turn(done.text, first_call=wire.calls_so_far(request.messages))
+        if done.finish == "length":
+            parsed = parsed.whole()
+        stop = parsed.stop(cut=done.finish == "length")
+        trace = None
+        if done.ids is not None:
+            trace = TokenTrace(prompt_ids=prompt, output_ids=done.ids, logprobs=done.logprobs)
+        return PolicyTurn(
+            calls=parsed.calls,
+            text=parsed.reply,
+            reasoning=parsed.reasoning,
+            stop=stop,
+            usage=Usage(prompt=len(prompt), cached=done.cached, output=done.output, reasoning=done.reasoning),
+            timing=Timing(
+                total_s=time.perf_counter() - began,
+                queue_s=queued_s,
+                prefill_s=done.prefill_s,
+                decode_s=done.decode_s,
+                first_token_s=max(0.0, done.first_at - began),
+            ),
+            tokens=trace,
+        )
+
+
+def weights_version(model: Path, loras: Adapters = ()) -> str:
+    """16 hexadecimal digits: the model's SHA-256, or one over it and the adapters with their scales."""
+    base = sha256_of(model)
+    if not loras:
+        return base[:16]
+    parts = [base, *(f"{sha256_of(path)}*{scale:g}" for path, scale in loras)]
+    return hashlib.sha256("+".join(parts).encode()).hexdigest()[:16]
+
+
+class Slots:
+    """Which engine slot a session gets: its own where free, since its prefix is there, else the longest idle.
+
+    Lives in one event loop.
+    """
+
+    def __init__(self, count: int) -> None:
+        self._free = list(range(count))
+        """Longest idle first."""
+        self._last: dict[int, str] = {}
+        self._waiting: list[tuple[str, asyncio.Future[int]]] = []
+
+    async def take(self, session: str) -> int:
+        if self._free:
+            slot = next((s for s in self._free if self._last.get(s) == session), None)
+            if slot is None:
+                slot = next((s for s in self._free if s not in self._last), self._free[0])
+            self._free.remove(slot)
+        else:
+            turn: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+            entry = (session, turn)
+            self._waiting.append(entry)
+            try:
+                slot = await turn
+            except asyncio.CancelledError:
+                if turn.done() and not turn.cancelled():
+                    self.give(turn.result())  # it came at the same moment: pass it on
+                elif entry in self._waiting:
+                    self._waiting.remove(entry)
+                raise
+        self._last[slot] = session
+        return slot
+
+    def give(self, slot: int) -> None:
+        self._waiting = [entry for entry in self._waiting if not entry[1].done()]
+        if not self._waiting:
+            self._free.append(slot)
+            return
+        mine = next((entry for entry in self._waiting if entry[0] == self._last.get(slot)), self._waiting[0])
+        self._waiting.remove(mine)
+        mine[1].set_result(slot)
