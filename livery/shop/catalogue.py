@@ -8,16 +8,18 @@ operations. `faults` finds what no single field can show: references to links th
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from enum import StrEnum
 from functools import cached_property
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Literal, NamedTuple, Self, TypeVar, cast
 from zoneinfo import ZoneInfo
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from livery.shop.money import EXPONENTS
+
+T = TypeVar("T")
 
 
 class Frozen(BaseModel):
@@ -371,9 +373,14 @@ class Catalogue(Frozen):
         return ZoneInfo(self.timezone)
 
     @cached_property
-    def memo(self) -> dict[str, Any]:
-        """Where operations keep indexes that they build once for this catalogue."""
+    def _derived(self) -> dict[str, object]:
         return {}
+
+    def derived(self, key: str, build: Callable[[Catalogue], T]) -> T:
+        """What ``build`` makes of this catalogue, made once: indexes of operations."""
+        if key not in self._derived:
+            self._derived[key] = build(self)
+        return cast(T, self._derived[key])
 
     @property
     def chinese(self) -> bool:
@@ -386,7 +393,7 @@ class Catalogue(Frozen):
     def __copy__(self) -> Self:
         copied = super().__copy__()
         # A copy may be updated: what was derived from the old fields must not follow it.
-        for name in ("by_link", "zone", "memo"):
+        for name in ("by_link", "zone", "_derived"):
             vars(copied).pop(name, None)
         return copied
 

@@ -65,7 +65,7 @@ class Operations(Mapping[str, Operation]):
     def __getitem__(self, name: str) -> Operation:
         return self._operations[name]
 
-    def __iter__(self):  # noqa: ANN204 (Iterator[str] by Mapping)
+    def __iter__(self):
         return iter(self._operations)
 
     def __len__(self) -> int:
@@ -83,6 +83,7 @@ class Operations(Mapping[str, Operation]):
         """
         operation = self._operations.get(name)
         if operation is None:
-            raise OperationError(ErrorKind.UNAVAILABLE, f"no operation {name!r} here; there are: {', '.join(self)}")
+            known = ", ".join(self)
+            raise OperationError(ErrorKind.UNAVAILABLE, f"no operation {name!r} here; there are: {known}")
         outcome = operation.run(context, arguments)
         return await outcome if isawaitable(outcome) else outcome
