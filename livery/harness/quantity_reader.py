@@ -1,0 +1,547 @@
+"""One pass over a text: numbers, and what stands around them. The engine of `livery.harness.quantities`."""
+
+from __future__ import annotations
+
+import re
+from typing import cast
+
+from livery.harness import quantity_patterns as p
+from livery.harness.numerals import ENGLISH_STARTS, read_chinese, read_english, tidy
+from livery.harness.quantity_shapes import (
+    Kind,
+    Number,
+    Quantity,
+    Shapes,
+    as_number,
+    currency_of,
+    digit,
+    iso_date,
+    plain,
+    scale_value,
+)
+from livery.harness.units import UNIT_PATTERN, UNITS, Unit
+
+
+class Reader(Shapes):
+    """One pass over one text."""
+
+    def run(self) -> list[Quantity]:
+        low, at = self.low, 0
+        for stop in p.STOP.finditer(low):
+            start = stop.start()
+            if start < at:
+                continue
+            head = stop.group()
+            c = head[0]
+            if "0" <= c <= "9":
+                at = self._digits(start)
+            elif "a" <= c <= "z":
+                at = self._word(head, start, stop.end())
+            elif c in "$€£":
+                continue
+            else:
+                at = self._han(start)
+        return self.out
+
+    # Each reader below returns the index from which to go on.
+
+    def _word(self, word: str, start: int, end: int) -> int:
+        low = self.low
+        following = low[end] if end < len(low) else ""
+        if following.isdigit():
+            if word in p.GLUED:
+                return end
+            if word == "x" and not (start and low[start - 1].isalnum()):
+                return end
+            return p.ALNUM_REST.match(low, end).end()  # type: ignore[union-attr]
+        if start and low[start - 1].isdigit():
+            return end
+        if word in ENGLISH_STARTS:
+            return self._english(word, start)
+        if word in p.MONTHS:
+            return self._month(word, start, end)
+        if word in p.ORDINAL_WORDS or word in ("twenty", "thirty"):
+            m = p.ORDINAL_FIRST.match(low, start)
+            return self._ordinal(m, start) if m else end
+        if word in ("a", "an"):
+            return self._article(start, end)
+        if word == "buy":
+            m = p.BUY_EN.match(low, start)
+            return self._bogo(m, start) if m else end
+        if word in p.SIZE_HEADS:
+            return self._size_word(word, start, end)
+        return end
+
+    def _article(self, start: int, end: int) -> int:
+        """ "a hundred and five", "a dozen", "a pair of", "within a week"."""
+        low = self.low
+        m = p.AN_UNIT.match(low, start)
+        if m is None:
+            return end
+        unit = m.group("unit")
+        if unit in ("hundred", "thousand", "million", "dozen"):
+            number = read_english(low, m.start("unit")) if unit != "million" else None
+            value, at = (number.value, number.end) if number else (1_000_000, m.end())
+            return self._number(start, Number(value, at, word=True, scaled=True))
+        if unit.startswith("pair"):
+            return self._add("count", 1, "pair", start, m.end())
+        if not p.AN_UNIT_CUE.search(low[max(0, start - 8) : start]):
+            return m.end()
+        u = UNITS[unit]
+        return self._add(cast(Kind, u.kind), u.factor, u.unit, start, m.end())
+
+    def _english(self, word: str, start: int) -> int:
+        low = self.low
+        if word == "half":
+            m = p.HALF_PRICE.match(low, start)
+            if m:
+                return self._add("percent", 50, "off", start, m.end())
+        if word == "one":
+            m = p.ONE_SIZE.match(low, start)
+            if m:
+                return self._add("size", "FREE", "", start, m.end())
+        if word in ("twenty", "thirty"):
+            ordinal = p.ORDINAL_FIRST.match(low, start)
+            if ordinal:
+                return self._ordinal(ordinal, start)
+        number = read_english(low, start)
+        if number is None:
+            return start + len(word)
+        if number.end < len(low) and low[number.end].isalnum() and low[number.end].isascii():
+            return start + len(word)
+        return self._number(
+            start,
+            Number(
+                number.value,
+                number.end,
+                number.second,
+                word=True,
+                scaled=number.value >= 13 or number.second >= 0,
+            ),
+        )
+
+    def _han(self, start: int) -> int:
+        low = self.low
+        c = low[start]
+        if c in "均加特大中小码":
+            m = p.CHINESE_SIZE.match(low, start)
+            if m is None:
+                return start + 1
+            return self._add(
+                "size", p.CHINESE_SIZES[m.group("s")] if m.group("s") else "FREE", "", start, m.end()
+            )
+        if c == "买":
+            m = p.BUY_ZH.match(low, start)
+            return self._bogo(m, start) if m else start + 1
+        if c == "双":
+            if low.startswith(("双十一", "双十二"), start):
+                return self._add(
+                    "campaign", "1111" if low[start + 2] == "一" else "1212", "", start, start + 3
+                )
+            return start + 1
+        if c == "第":
+            digits = p.PLAIN_DIGITS.match(low, start + 1)
+            number = None if digits else read_chinese(low, start + 1)
+            value = int(digits.group()) if digits else number.value if number else None
+            end = digits.end() if digits else number.end if number else start + 1
+            return end if value is None else self._add("ordinal", value, "", start, end)
+        if c == "半":
+            m = p.HALF_PRICE.match(low, start)
+            if m:
+                return self._add("percent", 50, "off", start, m.end())
+        if c == "百":
+            m = p.BAIFENZHI.match(low, start)
+            if m:
+                return self._baifenzhi(start, m.end())
+            if low.startswith("百分百", start):
+                return start + 3
+        idiom = p.IDIOMS.match(low, start)
+        if idiom:
+            after_one = p.ZH_ONE.match(low, start) and idiom.group()[-1] in "个款次"
+            if not after_one:
+                return idiom.end()
+        number = read_chinese(low, start)
+        if number is None:
+            return start + 1
+        raw = low[start : number.end]
+        return self._number(
+            start,
+            Number(number.value, number.end, spread=number.spread, scaled=number.scaled, word=True, raw=raw),
+        )
+
+    def _digits(self, start: int) -> int:
+        low = self.low
+        whole = p.DIGITS.match(low, start)
+        assert whole is not None
+        raw, end = whole.group(), whole.end()
+        following = low[end : end + 1]
+        # Shapes that are read whole.
+        if (len(raw) == 4 and raw[:2] in ("19", "20") and following in ("-", "/", ".", "年", " ")) or len(
+            raw
+        ) > 5:
+            m = p.ISO.match(low, start)
+            if m:
+                month, day = m.group("m") or m.group("m2"), m.group("d") or m.group("d2")
+                if (month is None or 1 <= int(month) <= 12) and (day is None or 1 <= int(day) <= 31):
+                    return self._add("date", iso_date(m.group("y"), month, day), "", start, m.end())
+        if len(raw) >= 3 or following in ("-", "(") or (start and low[start - 1] in "+("):
+            m = p.PHONE.match(low, start)
+            if m and "," not in raw:
+                return self._add("phone", re.sub(r"\D", "", m.group()), "", start, m.end())
+            if raw in ("618", "6.18", "11.11", "12.12", "1111", "1212"):
+                m = p.CAMPAIGN.match(low, start)
+                if m and not p.SIX_EIGHTEEN_PRICE.search(low[max(0, start - 4) : start]):
+                    return self._add("campaign", raw.replace(".", ""), "", start, m.end())
+        if following == ":":
+            m = p.CLOCK.match(low, start)
+            if m:
+                return self._clock(start, m.end(), int(m.group("h")), int(m.group("m")), m.group("half"))
+        if len(raw) <= 2:
+            if following in ("s", "n", "r", "t", " "):
+                m = p.DAY_FIRST.match(low, start)
+                if m and 1 <= int(raw) <= 31:
+                    return self._add(
+                        "date", iso_date(m.group("year"), p.MONTHS[m.group("month")], raw), "", start, m.end()
+                    )
+                suffix = low[end : end + 2]
+                if suffix in ("st", "nd", "rd", "th") and not low[end + 2 : end + 3].isalnum():
+                    return self._add("ordinal", int(raw), "", start, end + 2)
+            if following in ("a", "p", " ", "o"):
+                m = p.HOUR.match(low, start)
+                if m:
+                    return self._clock(start, m.end(), int(m.group("h")), 0, m.group("half"))
+            if following == "x" or following == " ":
+                m = p.LETTER_SIZE.match(low, start)
+                if m and m.group()[-1] == "l" and raw in "23456":
+                    return self._letter_size(start, m.end())
+            if following == "-" and low.startswith("in-1", end + 1):
+                return end + 5
+        if following in ("/", "-", " ") and (fraction := p.FRACTION.match(low, start)):
+            base = int(fraction.group("whole") or 0)
+            value = base + int(fraction.group("over")) / int(fraction.group("under"))
+            return self._number(start, Number(tidy(value), fraction.end()))
+        if following == '"' and low.count('"', 0, end) % 2 == 0:
+            return self._add("measure", as_number(raw) * 25.4, "mm", start, end + 1)
+        value = as_number(raw)
+        scaled = False
+        scale = p.SCALE.match(low, end)
+        if scale and self._scale_holds(scale, raw):
+            factor, tail = scale_value(scale)
+            value, end, scaled = tidy(value * factor + tail), scale.end(), True
+        elif following == "k" and p.K_IS_DISPLAY.match(low, end + 1):
+            return end + 1
+        return self._number(start, Number(value, end, raw=raw, scaled=scaled))
+
+    def _scale_holds(self, scale: re.Match[str], raw: str) -> bool:
+        if scale.group("w"):
+            return (
+                self.chinese
+                and self.text[scale.end() - 1] == "w"
+                and not p.W_IS_WATT.match(self.low, scale.end())
+            )
+        if scale.group("k"):
+            return not (
+                raw in ("2", "4", "8")
+                and (p.K_IS_DISPLAY.match(self.low, scale.end()) or self.text[scale.end() - 1] == "K")
+            )
+        if scale.group("zh"):
+            return not self.low.startswith(
+                ("千克", "千米", "千瓦", "万能", "百搭", "千卡", "万像素"), scale.start("zh")
+            )
+        return True
+
+    # A number has been read; what stands around it says what it is.
+
+    def _number(self, start: int, n: Number) -> int:
+        low = self.low
+        left = low[max(0, start - 22) : start]
+        cue = p.LEFT.search(left) if left else None
+        kind = cue.lastgroup if cue else ""
+        end = n.end
+        value = n.value
+        if kind == "money":
+            return self._money(start - len(cue.group()), start, n, currency_of(cue.group("money")))  # type: ignore[union-attr]
+        if kind == "spf":
+            plus = end + 1 if low[end : end + 1] == "+" else end
+            return self._add("measure", value, "spf", start - len(cue.group()), plus)  # type: ignore[union-attr]
+        if kind == "double" and value in (11, 12) and low[end : end + 1] not in ("双",):
+            return self._add("campaign", f"{value}{value}", "", start - 1, end)
+        nxt = low[end : end + 1]
+        if nxt == "折" or low.startswith(" 折", end):
+            m = p.DISCOUNT.match(low, end)
+            if m:
+                tenths = value / 10 if (value > 10 and isinstance(value, int)) else value
+                return self._add("percent", 100 - tenths * 10, "off", start, m.end())
+        if nxt == "月":
+            m = p.MONTH_DAY.match(low, end)
+            if m and isinstance(value, int) and 1 <= value <= 12:
+                day = m.group("day")
+                day_value = None if not day else int(day) if day.isdigit() else read_chinese(day, 0)
+                if day_value is not None and not isinstance(day_value, int):
+                    day_value = int(day_value.value)
+                if day_value is None or 1 <= day_value <= 31:
+                    return self._add("date", iso_date(None, value, day_value), "", start, m.end())
+        if nxt == "号" or low.startswith(" 号", end):
+            if (
+                isinstance(value, int)
+                and 1 <= value <= 31
+                and (p.DAY_AFTER.match(low, end) or p.DAY_BEFORE.search(left))
+            ):
+                return self._add("date", f"---{value:02d}", "", start, low.index("号", end) + 1)
+            m = p.LINK_AFTER.match(low, end)
+            if m:
+                return self._add("link", value, "", start, m.end())
+        if nxt == "点" or low.startswith(" 点", end):
+            m = p.CHINESE_CLOCK.match(low, end)
+            if m and isinstance(value, int) and value <= 24:
+                return self._chinese_clock(m, start, value, left)
+        if n.word and nxt == " ":
+            m = p.HOUR_WORD.match(low, end)
+            if m and isinstance(value, int) and value <= 12:
+                return self._clock(start, m.end(), value, 0, m.group("half"))
+        if kind == "step":
+            return self._add("ordinal", value, "", start, end)
+        percent = p.PERCENT.match(low, end)
+        if percent:
+            return self._percent(value, start, percent.end(), percent.end())
+        if nxt == "成":
+            m = p.CHENG.match(low, end)
+            if m and 1 <= value <= 10:
+                return self._add("percent", value * 10, "", start, m.end())
+        if (
+            kind == "link"
+            and isinstance(value, int)
+            and not n.scaled
+            and not (n.word and cue and cue.group("link").strip() == "no")
+        ):  # "no one"
+            return self._add("link", value, "", start, end)
+        if kind in ("region", "size") and value < 400:
+            return self._size(
+                start, value, end, cue.group(kind).split()[0] if cue and kind == "region" else ""
+            )  # type: ignore[union-attr]
+        m = p.SIZE_AFTER.match(low, end)
+        if m:
+            region = m.group().strip()
+            return self._add(
+                "size", plain(value), region if region in ("eu", "us", "uk") else "", start, m.end()
+            )
+        if n.second >= 0:
+            return self._spoken_price(start, n)
+        unit, at = self._unit(end, half=value == 0.5 and n.word)
+        if unit:
+            return self._with_unit(start, n, unit, at, left)
+        ranged = self._range(start, n)
+        if ranged:
+            return ranged
+        if kind == "times" and cue:
+            return self._add("count", value, "", start - len(cue.group()), end)
+        if not n.word and end < len(low) and "a" <= low[end] <= "z":
+            return p.ALNUM_REST.match(low, end).end()  # type: ignore[union-attr]
+        if kind == "price" and not (n.word and value < 10 and self.low[start].isascii()):  # "if only one"
+            return self._money(start, start, n, "")
+        if (
+            "." in n.raw
+            and len(n.raw) - n.raw.index(".") == 3
+            and not n.scaled
+            and n.raw[0].isdigit()
+            and not n.word
+        ):
+            return self._money(start, start, n, "")
+        if n.word and not n.scaled:
+            if self.low[start].isascii() and value not in (0.5, 0, 1):
+                return self._add("number", value, "", start, end)
+            return end
+        return self._add("number", value, "", start, end)
+
+    def _size(self, start: int, value: int | float, end: int, region: str) -> int:
+        end = self._add("size", plain(value), region, start, end)
+        while True:  # "sizes 36 to 40", "36/37/38"
+            m = p.SEPARATOR.match(self.low, end)
+            digits = p.DIGITS.match(self.low, m.end()) if m else None
+            if not m or not digits or len(digits.group()) > 4 or self._unit(digits.end())[0]:
+                return end
+            end = self._add("size", plain(as_number(digits.group())), region, digits.start(), digits.end())
+
+    def _unit(self, at: int, half: bool = False) -> tuple[Unit | None, int]:
+        m = UNIT_PATTERN.match(self.low, at)
+        if m is None and (more := p.MORE.match(self.low, at)):
+            m = UNIT_PATTERN.match(self.low, more.end())
+        if m is None and half and (article := p.HALF_ARTICLE.match(self.low, at)):
+            m = UNIT_PATTERN.match(self.low, article.end())
+        if m is None:
+            return None, at
+        return UNITS[m.group(1)], m.end()
+
+    def _with_unit(self, start: int, n: Number, unit: Unit, at: int, left: str) -> int:
+        value = n.value
+        raw_unit = self.low[n.end : at].strip(" -多余来+")
+        if unit.kind == "money":
+            return self._money(start, start, n, unit.unit, at, unit.factor, raw_unit)
+        if raw_unit in ("g", "G") and self.text[at - 1] == "G" and value in p.MEMORY_SIZES:
+            unit = UNITS["gb"]
+        if raw_unit in ("pound", "pounds") and p.PRICE_WORD.search(left):
+            return self._money(start, start, n, "GBP", at)
+        if (
+            raw_unit == "w"
+            and self.chinese
+            and self.text[at - 1] == "w"
+            and not p.W_IS_WATT.match(self.low, at)
+        ):
+            return self._add("number", value * 10_000, "", start, at)
+        if n.word and value == 1 and unit.kind == "count" and n.raw:
+            # 一 is an article more often than a number.
+            if not p.ONLY_CUE.search(left):
+                return at
+        elif (
+            n.word
+            and value == 1
+            and unit.kind == "duration"
+            and n.raw
+            and raw_unit in ("天", "年")
+            and not (p.ONLY_CUE.search(left) or p.HALF_AFTER.match(self.low, at))
+        ):
+            return at
+        if unit.kind in ("duration", "measure"):
+            more = p.HALF_AFTER.match(self.low, at)
+            if more and value != 0.5 and self.low[at - 1] in "斤年月时周米天升":
+                value, at = value + 0.5, more.end()
+        if raw_unit == "米" and (rest := p.METRE_REST.match(self.low, at)):
+            value, at = as_number(f"{value}.{rest.group()}"), rest.end()
+        kind = cast(Kind, unit.kind)
+        if n.spread:
+            first, second = n.spread
+            middle = start + 1
+            self._add(kind, first * unit.factor, unit.unit, start, middle)
+            return self._add(kind, second * unit.factor, unit.unit, middle, at)
+        scaled = value * unit.factor
+        if unit.unit == "c" and raw_unit in ("°f", "℉", "degrees fahrenheit", "degrees f", "fahrenheit"):
+            scaled = round((value - 32) / 1.8, 2)
+        return self._add(kind, scaled, unit.unit, start, at)
+
+    def _range(self, start: int, n: Number) -> int:
+        """ "3-5 days", "10 x 20 x 30 cm": numbers that share the last one's unit. 0 if it is no range."""
+        low = self.low
+        spans: list[tuple[int, Number]] = [(start, n)]
+        end = n.end
+        while len(spans) < 6:
+            m = p.SEPARATOR.match(low, end)
+            if m is None:
+                break
+            if len(spans) == 1 and m.group().strip() in ("and", "和", "、", "/", "by") and n.word:
+                break
+            following = self._bare(m.end())
+            if following is None:
+                break
+            spans.append((m.end(), following))
+            end = following.end
+        if len(spans) == 1:
+            return 0
+        percent = p.PERCENT.match(low, end)
+        if percent:
+            off = bool(
+                p.OFF_AFTER.match(low, percent.end()) or p.OFF_BEFORE.search(low[max(0, start - 24) : start])
+            )
+            for i, (s, number) in enumerate(spans):
+                last = percent.end() if i == len(spans) - 1 else number.end
+                self._add("percent", number.value, "off" if off else "", s, last)
+            return percent.end()
+        m = p.DISCOUNT.match(low, end)
+        if m:
+            for i, (s, number) in enumerate(spans):
+                tenths = number.value / 10 if number.value > 10 else number.value
+                self._add(
+                    "percent", 100 - tenths * 10, "off", s, m.end() if i == len(spans) - 1 else number.end
+                )
+            return m.end()
+        m = p.SIZE_AFTER.match(low, end)
+        if m:
+            for i, (s, number) in enumerate(spans):
+                self._add("size", plain(number.value), "", s, m.end() if i == len(spans) - 1 else number.end)
+            return m.end()
+        link = p.LINK_AFTER.match(low, end)
+        if link:
+            for i, (s, number) in enumerate(spans):
+                self._add("link", number.value, "", s, link.end() if i == len(spans) - 1 else number.end)
+            return link.end()
+        unit, at = self._unit(end)
+        if unit is None:
+            return 0
+        for i, (s, number) in enumerate(spans):
+            last = at if i == len(spans) - 1 else number.end
+            if unit.kind == "money":
+                self._money(s, s, number, unit.unit, last, unit.factor)
+            else:
+                self._add(cast(Kind, unit.kind), number.value * unit.factor, unit.unit, s, last)
+        return at
+
+    def _bare(self, at: int) -> Number | None:
+        low = self.low
+        if at >= len(low):
+            return None
+        m = p.DIGITS.match(low, at)
+        if m:
+            value, end = as_number(m.group()), m.end()
+            scale = p.SCALE.match(low, end)
+            if scale and scale.group("zh"):
+                factor, tail = scale_value(scale)
+                return Number(tidy(value * factor + tail), scale.end(), raw=m.group())
+            return Number(value, end, raw=m.group())
+        if "a" <= low[at] <= "z":
+            number = read_english(low, at)
+            return Number(number.value, number.end, word=True) if number and number.second < 0 else None
+        number = read_chinese(low, at)
+        return Number(number.value, number.end, word=True) if number else None
+
+    def _spoken_price(self, start: int, n: Number) -> int:
+        """ "thirty-nine ninety-nine": 39.99; "two fifty dollars" likewise."""
+        major = n.value + n.second / 100
+        unit, at = self._unit(n.end)
+        if unit and unit.kind == "money" and unit.factor == 1:
+            return self._money(start, start, Number(major, n.end, word=True), unit.unit, at)
+        if unit and unit.kind != "money":  # "one twenty pieces": no price at all
+            return self._add("number", n.value * 100 + n.second, "", start, n.end)
+        return self._money(start, start, Number(major, n.end, word=True), "")
+
+    def _money(
+        self,
+        start: int,
+        number_at: int,
+        n: Number,
+        currency: str,
+        at: int | None = None,
+        factor: float = 1,
+        said: str = "",
+    ) -> int:
+        """``said`` is the unit word where there was one: after 块 tenths may follow."""
+        low = self.low
+        end = n.end if at is None else at
+        major = (n.value + n.second / 100 if n.second >= 0 else n.value) * factor
+        if at is None and start < number_at:  # "$39 dollars", "¥39元", "$39 million"
+            unit, behind = self._unit(end)
+            if unit and unit.kind == "money" and unit.factor == 1:
+                end = behind
+                currency = currency or unit.unit
+            elif currency and (cents := p.SPOKEN_CENTS.match(low, end)) and n.raw.isdigit() and n.word:
+                major, end = major + int(cents.group(1)) / 100, cents.end()
+        if said in ("块", "元"):
+            coin = p.COIN_AFTER.match(low, end)
+            if coin and (said == "块" or coin.group().endswith(("角", "毛", "分"))):
+                major += digit(coin.group("jiao")) / 10 + (
+                    digit(coin.group("fen")) / 100 if coin.group("fen") else 0
+                )
+                end = coin.end()
+            elif said == "块" and (half := p.HALF_AFTER.match(low, end)):
+                major, end = major + 0.5, half.end()
+        elif (at is not None and factor == 1) or start < number_at:
+            cents = p.CENTS_AFTER.match(low, end)
+            if cents:
+                raw = cents.group("n")
+                words = None if raw.isdigit() else read_english(raw, 0)
+                extra = int(raw) if raw.isdigit() else words.value if words else 0
+                if extra and extra < 100:
+                    major, end = major + extra / 100, cents.end()
+        exponent = 0 if currency in p.WHOLE else 2
+        minor = major * 10**exponent
+        if abs(minor - round(minor)) > 1e-4:
+            return self._add("number", major, "", start, end)
+        return self._add("money", round(minor), currency, start, end)
