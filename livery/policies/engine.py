@@ -86,7 +86,9 @@ class Engine:
         params.cpuparams.n_threads = threads
         params.cpuparams_batch.n_threads = threads
         params.lora_adapters = [xllamacpp.CommonAdapterLoraInfo(str(path), scale) for path, scale in loras]
-        params.cache_ram_mib = 0  # slots are the cache; llama.cpp would keep up to 8 GiB of old ones beside them
+        params.cache_ram_mib = (
+            0  # slots are the cache; llama.cpp would keep up to 8 GiB of old ones beside them
+        )
         params.warmup = False
         params.verbosity = -1
         params.ui = False
@@ -223,7 +225,9 @@ class _Stream:
             return
         self._logprobs = None
         whole, last = text.encode(), self._engine.vocabulary.bytes_of[token]
-        held = self._engine.vocabulary.fill(whole.removesuffix(last), missing) if whole.endswith(last) else None
+        held = (
+            self._engine.vocabulary.fill(whole.removesuffix(last), missing) if whole.endswith(last) else None
+        )
         self._ids = None if held is None else [*self._ids, *held]
 
     def result(self) -> Generated:
@@ -270,7 +274,10 @@ def measured_threads(model: Path, version: str, *, cores: int | None = None) -> 
 def quickest_threads(cores: int, seconds: Callable[[int], float]) -> int:
     """1, 2, 4, ... up to ``cores``, as long as more threads save at least a twentieth of the time."""
     best, least = 1, seconds(1)
-    for threads in [*(2**i for i in range(1, cores.bit_length()) if 2**i < cores), *([cores] if cores > 1 else [])]:
+    for threads in [
+        *(2**i for i in range(1, cores.bit_length()) if 2**i < cores),
+        *([cores] if cores > 1 else []),
+    ]:
         taken = seconds(threads)
         if taken > 0.95 * least:
             break

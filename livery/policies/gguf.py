@@ -13,7 +13,19 @@ from typing import Any, BinaryIO
 
 from livery.errors import InputError
 
-_SCALARS = {0: "<B", 1: "<b", 2: "<H", 3: "<h", 4: "<I", 5: "<i", 6: "<f", 7: "<?", 10: "<Q", 11: "<q", 12: "<d"}
+_SCALARS = {
+    0: "<B",
+    1: "<b",
+    2: "<H",
+    3: "<h",
+    4: "<I",
+    5: "<i",
+    6: "<f",
+    7: "<?",
+    10: "<Q",
+    11: "<q",
+    12: "<d",
+}
 _STRING, _ARRAY = 8, 9
 
 
@@ -81,7 +93,9 @@ class GgufHeader:
         byte_of = _byte_alphabet()
         normal = 1
         spelled = tuple(
-            bytes(byte_of.get(c, 0) for c in text) if kind == normal and all(c in byte_of for c in text) else b""
+            bytes(byte_of.get(c, 0) for c in text)
+            if kind == normal and all(c in byte_of for c in text)
+            else b""
             for text, kind in zip(tokens, kinds, strict=True)
         )
         return Vocabulary(tuple(tokens), spelled, {b: i for i, b in enumerate(spelled) if b})
@@ -102,14 +116,18 @@ def read_header(path: Path) -> GgufHeader:
     """
     with path.open("rb") as file:
         if file.read(4) != b"GGUF":
-            raise InputError.at(path, "expected a GGUF model file (it does not begin with 'GGUF')", code="gguf-magic")
+            raise InputError.at(
+                path, "expected a GGUF model file (it does not begin with 'GGUF')", code="gguf-magic"
+            )
         try:
             version, _, fields = struct.unpack("<IQQ", file.read(20))
             if version not in (2, 3):
                 raise InputError.at(path, f"GGUF version {version}; expected 2 or 3", code="gguf-version")
             return GgufHeader({_string(file): _value(file, _u32(file)) for _ in range(fields)})
         except (struct.error, KeyError, UnicodeDecodeError) as error:
-            raise InputError.at(path, f"the GGUF header cannot be read ({error})", code="gguf-header") from error
+            raise InputError.at(
+                path, f"the GGUF header cannot be read ({error})", code="gguf-header"
+            ) from error
 
 
 def _u32(file: BinaryIO) -> int:

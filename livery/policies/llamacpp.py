@@ -82,7 +82,9 @@ class LlamaCppPolicy:
         path = options.model or ensure_model(progress=options.progress)
         for file in (path, *(lora for lora, _ in options.loras)):
             if not file.is_file():
-                raise InputError.at(file, "no such file; expected a GGUF model or adapter", code="model-missing")
+                raise InputError.at(
+                    file, "no such file; expected a GGUF model or adapter", code="model-missing"
+                )
         weights = weights_version(path, options.loras)
         threads = options.threads or measured_threads(path, weights)
         engine = Engine(
@@ -182,7 +184,13 @@ class LlamaCppPolicy:
         return before + self._engine.encode((*self._engine.closing(before), *rest))
 
     def _turn(
-        self, request: PolicyRequest, prompt: tuple[int, ...], done: Generated, *, queued_s: float, began: float
+        self,
+        request: PolicyRequest,
+        prompt: tuple[int, ...],
+        done: Generated,
+        *,
+        queued_s: float,
+        began: float,
     ) -> PolicyTurn:
         parsed = wire.parse_turn(done.text, first_call=wire.calls_so_far(request.messages))
         if done.finish == "length":
