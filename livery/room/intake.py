@@ -128,6 +128,8 @@ class _Held:
 class _Group:
     number: int
     opened_at: float
+    oldest: float
+    """Earliest arrival it holds."""
     members: list[_Held] = field(default_factory=list["_Held"])
     echoes: list[_Held] = field(default_factory=list["_Held"])
     request_id: str = ""
@@ -211,10 +213,13 @@ class Intake:
     def seen(self, message_id: str) -> bool:
         return message_id in self._seen
 
-    def next_at(self) -> float | None:
-        """When `tick` or `take` can next do something if nothing else is called before; None: never."""
-        times = [self._ready_at(g) for g in self._waiting.values()]
-        times += [h.arrived_at + self.config.max_age_s for g in self._waiting.values() for h in g.held()]
+    def next_at(self, *, taking: bool = True) -> float | None:
+        """When `tick` (or `take`, unless ``taking`` is false) can next do something; None: never.
+
+        It holds until the next other call.
+        """
+        times = [self._ready_at(g) for g in self._waiting.values()] if taking else []
+        times += [g.oldest + self.config.max_age_s for g in self._waiting.values()]
         return min(times, default=None)
 
     # -------------------------------------------------------------------------------------- calls
@@ -231,9 +236,10 @@ class Intake:
         """Lets what waited too long expire."""
         now = self._advance(now)
         settled: list[Settled] = []
-        for group in list(self._waiting.values()):
+        overdue = [g for g in self._waiting.values() if g.oldest + self.config.max_age_s <= now]
+        for group in overdue:
             for held in group.held():
-                if now - held.arrived_at >= self.config.max_age_s:
+                if held.arrived_at + self.config.max_age_s <= now:
                     self._remove(group, held)
                     settled.append(self._settle(held, Fate.EXPIRED, "waited past the age limit"))
         return tuple(settled)
@@ -345,7 +351,7 @@ class Intake:
             if not self._room.take(now):
                 return (self._settle(held, Fate.DROPPED, "rate limit of the room"),)
         self._groups += 1
-        group = _Group(self._groups, held.arrived_at, [held])
+        group = _Group(self._groups, held.arrived_at, held.arrived_at, [held])
         self._waiting[group.number] = group
         self._where[message.id] = group
         return self._evict()
@@ -358,7 +364,7 @@ class Intake:
             return Fate.DELETED, "removed by a moderator before it arrived"
         if self._own and (message.viewer.casefold() in self._own or message.name.casefold() in self._own):
             return Fate.DROPPED, "the host's own echo"
-        if now - held.arrived_at >= config.max_age_s:
+        if held.arrived_at + config.max_age_s <= now:
             return Fate.EXPIRED, "waited past the age limit"
         if len(message.text) > config.max_chars:
             return Fate.DROPPED, f"longer than {config.max_chars} characters"
@@ -394,15 +400,18 @@ class Intake:
             group = self._where[twin.message.id]
             if len(group.echoes) >= self.config.echoes:
                 return (self._settle(held, Fate.MERGED, f"near duplicate of {group.lead.message.id}"),)
-            group.echoes.append(held)
-            self._where[held.message.id] = group
+            self._join(group, group.echoes, held)
             return ()
         for group in self._waiting.values():
             if len(group.members) < self.config.merge_messages and self._same_topic(group, held):
-                group.members.append(held)
-                self._where[held.message.id] = group
+                self._join(group, group.members, held)
                 return ()
         return None
+
+    def _join(self, group: _Group, part: list[_Held], held: _Held) -> None:
+        part.append(held)
+        group.oldest = min(group.oldest, held.arrived_at)
+        self._where[held.message.id] = group
 
     def _duplicate_of(self, held: _Held) -> _Held | None:
         """The held message, waiting or in progress, that says the same."""
@@ -470,7 +479,9 @@ class Intake:
                 group.members.append(group.echoes.pop(0))
         else:
             group.echoes.remove(held)
-        if not len(group):
+        if len(group):
+            group.oldest = min(h.arrived_at for h in group.held())
+        else:
             self._waiting.pop(group.number, None)
 
     def _settle(self, held: _Held, fate: Fate, reason: str) -> Settled:

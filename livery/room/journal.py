@@ -324,6 +324,12 @@ class Journal:
 
         return await self._run(read)
 
+    async def last_request(self) -> int:
+        """A number that grows with every request noted: it tells one run of a room from the next."""
+        return await self._run(
+            lambda connection: connection.execute(sa.select(sa.func.max(_requests.c.seq))).scalar() or 0
+        )
+
     async def fate_counts(self, room: str) -> dict[Fate | None, int]:
         """Messages by fate, those let go included; None counts the open ones."""
 
