@@ -296,7 +296,8 @@ class _Received:
             self.events += 1
             self.model = chunk.model or self.model
             self._usage = chunk.usage or self._usage
-            self._timings = (chunk.model_extra or {}).get("timings") or self._timings
+            extra: Mapping[str, Any] = chunk.model_extra or {}
+            self._timings = extra.get("timings") or self._timings
             for choice in chunk.choices or ():
                 self._finish = choice.finish_reason or self._finish
                 if choice.delta is not None:

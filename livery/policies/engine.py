@@ -7,6 +7,7 @@ the bindings have no other; no other route is for use.
 
 from __future__ import annotations
 
+import importlib
 import json
 import os
 import platform
@@ -17,15 +18,17 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import httpx
-import xllamacpp
 
-from livery.errors import InputError, PolicyMalformed, PolicyUnavailable
+from livery.errors import InputError, PolicyUnavailable
 from livery.policies.gguf import read_header
 from livery.policies.model_file import cache_folder
 from livery.policies.wire import END, START, Segment
+
+xllamacpp: Any = importlib.import_module("xllamacpp")
+"""A compiled module without type stubs."""
 
 BATCH = 256
 """Prompt tokens evaluated at a time: a cancelled prefill stops at the next such step."""
@@ -186,7 +189,7 @@ class _Stream:
     def read(self, chunk: Any) -> bool:
         if not isinstance(chunk, dict):
             return self._stop.is_set()
-        event: dict[str, Any] = chunk
+        event = cast("dict[str, Any]", chunk)
         if "error" in event:
             self._fault = str(event["error"].get("message", event["error"]))
             return True
@@ -197,7 +200,8 @@ class _Stream:
 
     def _choice(self, choice: Mapping[str, Any]) -> None:
         self._finish = choice.get("finish_reason") or self._finish
-        shown = (choice.get("logprobs") or {}).get("content") or ()
+        logprobs: Any = choice.get("logprobs") or {}
+        shown: list[dict[str, Any]] = logprobs.get("content") or []
         if not shown:
             return
         self._first_at = self._first_at or time.perf_counter()
