@@ -57,7 +57,7 @@ _NOT_WORD = re.compile(rf"[^\w{_HAN}]+|_+")
 _RUN = re.compile(r"(\D)\1{2,}")
 _HAN_GAP = re.compile(rf"(?<=[{_HAN}])\s+|\s+(?=[{_HAN}])")
 _MARKS = re.compile(
-    r"\d+(?:\.\d+)?|(?<![a-z'’])(?:x{0,4}[sl]|\dxl|m)(?![a-z])|[一二两三四五六七八九十百]+(?=[号码件个款折斤块元米天])"
+    r"\dx+l(?![a-z])|\d+(?:\.\d+)?|(?<![a-z'’])(?:x{0,4}[sl]|m)(?![a-z])|[一二两三四五六七八九十百]+(?=[号码件个款折斤块元米天])"
 )
 
 _QUESTION_EN = re.compile(
