@@ -141,17 +141,25 @@ class Engine:
         ended = bool(ids) and ids[-1] == self._special[END]
         return (Segment("\n"),) if ended else (Segment(END, True), Segment("\n"))
 
-    def generate(self, ids: tuple[int, ...], stop: threading.Event, **options: Any) -> Generated:
+    def generate(
+        self,
+        ids: tuple[int, ...],
+        stop: threading.Event,
+        *,
+        on_chunk: Callable[[Any], None] | None = None,
+        **options: Any,
+    ) -> Generated:
         """Sample from the model. Blocks; setting ``stop`` ends it within a token or a prompt batch.
 
         Args:
             ids: the prompt.
+            on_chunk: sees each event of the engine's stream, in the calling thread.
             options: fields of llama.cpp's completion request (``n_predict``, ``id_slot``, ``grammar``, ...).
 
         Raises:
             PolicyUnavailable: the engine refused (a prompt longer than the context, for one).
         """
-        stream = _Stream(self, stop)
+        stream = _Stream(self, stop, on_chunk)
         body = {
             "prompt": list(ids),
             "stream": True,
@@ -174,9 +182,12 @@ class Engine:
 class _Stream:
     """Puts a streamed completion together. `read` is llama.cpp's callback: True tells it to stop."""
 
-    def __init__(self, engine: Engine, stop: threading.Event) -> None:
+    def __init__(
+        self, engine: Engine, stop: threading.Event, on_chunk: Callable[[Any], None] | None
+    ) -> None:
         self._engine = engine
         self._stop = stop
+        self._on_chunk = on_chunk
         self._text = ""
         self._ids: list[int] | None = []
         self._logprobs: list[float] | None = []
@@ -190,6 +201,8 @@ class _Stream:
         if not isinstance(chunk, dict):
             return self._stop.is_set()
         event = cast("dict[str, Any]", chunk)
+        if self._on_chunk is not None:
+            self._on_chunk(event)
         if "error" in event:
             self._fault = str(event["error"].get("message", event["error"]))
             return True

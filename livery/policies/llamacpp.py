@@ -96,6 +96,11 @@ class LlamaCppPolicy:
     def threads(self) -> int:
         return self._engine.threads
 
+    @property
+    def busy(self) -> int:
+        """Generations that run now."""
+        return len(self._running)
+
     async def act(self, request: PolicyRequest) -> PolicyTurn:
         began = time.perf_counter()
         try:
@@ -119,10 +124,14 @@ class LlamaCppPolicy:
 
         await self._in_slot(slot, prefill)
 
-    async def aclose(self) -> None:
+    def stop(self) -> None:
+        """End the generations that run and the workers, and leave the engine loaded. Blocks for a step's time."""
         for stop in tuple(self._running):
             stop.set()
-        await asyncio.to_thread(self._workers.shutdown)
+        self._workers.shutdown()
+
+    async def aclose(self) -> None:
+        await asyncio.to_thread(self.stop)
         await asyncio.to_thread(self._engine.close)
 
     async def _in_slot(self, slot: int, job: Callable[[threading.Event], T]) -> T:
