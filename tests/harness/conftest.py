@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import socket
+import subprocess
+from collections.abc import Iterator
+from glob import glob
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from livery.harness.hooks.decisions import HookContext
 from livery.harness.model import Harness, Section
+from livery.harness.store import ReleaseStore
 from livery.types import ChatMessage, Request, RoomState
 
 
@@ -28,3 +36,64 @@ def bare_request() -> Request:
 def bare_context(bare_harness: Harness, bare_request: Request) -> HookContext:
     params: dict[str, Any] = {}
     return HookContext(harness=bare_harness, request=bare_request, params=params)
+
+
+def postgres_bin() -> Path | None:
+    found = shutil.which("initdb") or next(iter(sorted(glob("/usr/lib/postgresql/*/bin/initdb"))), None)
+    return Path(found).parent if found else None
+
+
+@pytest.fixture(scope="session")
+def postgres_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """A throw-away PostgreSQL server, where its programs and psycopg are installed."""
+    pytest.importorskip("psycopg")
+    programs = postgres_bin()
+    if programs is None:
+        pytest.skip("no PostgreSQL server programs here")
+    user = "postgres" if os.geteuid() == 0 else None  # the server refuses to run as root
+    folder = tmp_path_factory.mktemp("postgres")
+    if user:
+        for parent in (folder, *folder.parents[:2]):
+            parent.chmod(0o755)
+        shutil.chown(folder, user)
+    data = folder / "data"
+    initdb = [programs / "initdb", "-D", data, "-U", "livery", "-A", "trust", "--no-sync", "-E", "UTF8"]
+    subprocess.run(initdb, check=True, capture_output=True, timeout=60, user=user, cwd=folder)
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    options = f"-p {port} -h 127.0.0.1 -F -k {folder}"
+    control = [programs / "pg_ctl", "-D", data, "-w", "-t", "30"]
+    start = [*control, "-o", options, "-l", folder / "log", "start"]
+    subprocess.run(start, check=True, timeout=60, user=user, cwd=folder, stdout=subprocess.DEVNULL)
+    try:
+        yield f"postgresql://livery@127.0.0.1:{port}/postgres"
+    finally:
+        stop = [*control, "-m", "immediate", "stop"]
+        subprocess.run(stop, check=True, capture_output=True, timeout=60, user=user, cwd=folder)
+
+
+@pytest.fixture(params=["sqlite", "postgresql"])
+def store_url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    """An empty store's URL, once for each database."""
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path / 'store.db'}"
+    url = request.getfixturevalue("postgres_url")
+    import psycopg
+
+    with psycopg.connect(url, autocommit=True) as connection:
+        connection.execute("DROP SCHEMA public CASCADE")
+        connection.execute("CREATE SCHEMA public")
+    return url
+
+
+@pytest.fixture
+def ticks() -> Iterator[float]:
+    return iter(float(n) for n in range(1000, 100_000))
+
+
+@pytest.fixture
+def store(store_url: str, ticks: Iterator[float]) -> Iterator[ReleaseStore]:
+    """An empty store whose clock gives 1000, 1001, ..."""
+    with ReleaseStore(store_url, clock=lambda: next(ticks)) as opened:
+        yield opened
