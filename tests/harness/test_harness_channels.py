@@ -155,17 +155,17 @@ def test_a_postgres_watch_goes_on_while_its_connection_is_away(
         watch = PostgresWatch(store, clock=lambda: now[0])
         with Router(store, default="watched", watch=watch) as router:
             assert router.pick("r").release == a
-            assert watch._connection is not None
+            lost = watch._connection
+            assert lost is not None
             with psycopg.connect(postgres_url, autocommit=True) as connection:
-                pid = watch._connection.info.backend_pid
+                pid = lost.info.backend_pid
                 connection.execute("SELECT pg_terminate_backend(%s, 10000)", (pid,))
             elsewhere.publish("watched", b)
             assert router.pick("r").release == b
-            watch_again = watch._connection
             for thread in threading.enumerate():
                 if thread.name == "livery-listen":
                     thread.join(timeout=30)
             assert watch._connection is not None
-            assert watch._connection is not watch_again
+            assert watch._connection is not lost
             elsewhere.publish("watched", c)
             assert router.pick("r").release == c
