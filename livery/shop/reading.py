@@ -260,7 +260,7 @@ class _Loading:
             held.append(item)
 
     def _rows_by_link(self, table: Table, or_store: bool = False) -> list[tuple[dict[str, Any], int, Row]]:
-        """(product as written, its position, row); with ``or_store`` rows without one are the store's (-1)."""
+        """(product as written, its position, row); with ``or_store`` those without one are the store's."""
         by_link = {str(p.get("link_id")).strip(): (p, i) for i, p in self._numbered("products")}
         found: list[tuple[dict[str, Any], int, Row]] = []
         for row in table.rows:
