@@ -32,8 +32,13 @@ from livery.policies.grammar import grammar
 from livery.policies.policy import PolicyRequest, PromptMessage, ToolSurface
 from livery.types import PolicyTurn, Timing, ToolCall, Usage
 
-# The SDK moved from httpx to httpx2 with version 3; a broken stream raises the transport's own errors.
-_TransportError: type[Exception] = sys.modules[openai.Timeout.__module__.partition(".")[0]].HTTPError
+# The SDK's transport is httpx up to version 2 and httpx2 from 3 on; a broken stream raises its errors as they are.
+_transport = next(
+    kind.__module__.partition(".")[0]
+    for kind in openai.DefaultAsyncHttpxClient.__mro__
+    if kind.__module__.startswith("httpx")
+)
+_TransportError: type[Exception] = sys.modules[_transport].HTTPError
 
 _RETRIED = {408, 409, 425, 429}
 
