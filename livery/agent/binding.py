@@ -1,7 +1,7 @@
 """From a tool's surface arguments to its operation's arguments.
 
-A `Binding` renames, fills in, converts and relabels. Whatever cannot be mapped without loss is a `BindingError`
-whose text tells the policy which field was wrong, what was found and what is expected.
+A `Binding` renames, fills in, converts and relabels. Whatever cannot be mapped without loss is a
+`BindingError` whose text tells the policy which field was wrong, what was found and what is expected.
 """
 
 from __future__ import annotations

@@ -8,8 +8,8 @@ from collections.abc import Callable
 class Budget:
     """Seconds left of a request's deadline.
 
-    A round is not given a fixed share: the budget remembers the slowest round so far, and when what is left would
-    not hold two more of those, the next round is the last (`last_round`), in which a reply is due.
+    A round is not given a fixed share: the budget remembers the slowest round so far, and when what is left
+    would not hold two more of those, the next round is the last (`last_round`), in which a reply is due.
     """
 
     def __init__(self, deadline_s: float, reserve_s: float, clock: Callable[[], float]) -> None:

@@ -1,7 +1,7 @@
 """One turn's tool calls: bound, run side by side, and answered as data whatever happens.
 
-A failed call never takes its siblings' results with it: an unknown tool, bad arguments, a time-out, an exception or a
-hook's veto each become that call's own result, whose text says what was wrong.
+A failed call never takes its siblings' results with it: an unknown tool, bad arguments, a time-out, an
+exception or a hook's veto each become that call's own result, whose text says what was wrong.
 """
 
 from __future__ import annotations
@@ -49,7 +49,9 @@ class CallRunner:
         allowed = max(0, limits.tool_calls - self.made)
         self.made += min(allowed, len(calls))
         refused = [
-            self._failed(c, ErrorKind.BUDGET, f"no more calls: at most {limits.tool_calls} a request; reply now")
+            self._failed(
+                c, ErrorKind.BUDGET, f"no more calls: at most {limits.tool_calls} a request; reply now"
+            )
             for c in calls[allowed:]
         ]
         calls = calls[:allowed]
@@ -164,7 +166,7 @@ class CallRunner:
     def _skill(self, name: str) -> Skill:
         skill = self.live.skills.get(name.strip())
         if skill is None:
-            near = [s.name for s in match_skills(name, self.live.harness.skills)[:3]]
+            near = [m.skill.name for m in match_skills(name, self.live.harness.skills)[:3]]
             names = near or list(self.live.skills)
             raise OperationError(ErrorKind.NOT_FOUND, f"no skill {name!r}; perhaps: {', '.join(names)}")
         return skill
@@ -191,5 +193,3 @@ class CallRunner:
             text=format_error(error, bound.tool.result if bound else ResultFormat()),
             error=error,
         )
-
-

@@ -111,6 +111,10 @@ class LiveHarness:
         name = tool.binding.operation
         operation = operations.get(name)
         parameters = HARNESS_OPERATIONS.get(name) or (operation.parameters if operation else {})
-        paged = next((m.source for m in tool.binding.arguments if m.to == "page"), "") if tool.result.page_size else ""
+        paged = (
+            next((m.source for m in tool.binding.arguments if m.to == "page"), "")
+            if tool.result.page_size
+            else ""
+        )
         template = ENVIRONMENT.from_string(tool.result.template) if tool.result.template else None
         return BoundTool(tool=tool, parameters=parameters, template=template, paged=paged)

@@ -1,10 +1,10 @@
 """The agent's loop: one request from start to reply.
 
-Context -> prompt -> rounds (skills and tools; a turn's calls run side by side) -> reply -> hooks. There is no second
-loop: live rooms, the simulator, data building, RL rollouts and evaluation all call `Agent.answer`.
+Context -> prompt -> rounds (skills and tools; a turn's calls run side by side) -> reply -> hooks. There is no
+second loop: live rooms, the simulator, data building, RL rollouts and evaluation all call `Agent.answer`.
 
-Invariants the runtime keeps, whatever the harness's hooks say: a reply stands only after a reply skill was loaded
-(where the harness has one); the policy is called at most ``limits.rounds`` times and sent back at most
+Invariants the runtime keeps, whatever the harness's hooks say: a reply stands only after a reply skill was
+loaded (where the harness has one); the policy is called at most ``limits.rounds`` times and sent back at most
 ``limits.retries`` times; the request ends by its deadline; every way out is a `Route` with its reason.
 """
 
@@ -25,12 +25,13 @@ from livery.agent.calls import CallRunner
 from livery.agent.degraded import Degraded
 from livery.agent.formatting import key_value_lines, surface
 from livery.agent.live_harness import LiveHarness
+from livery.agent.lookup import look_up
 from livery.errors import PolicyError
 from livery.harness.hooks.decisions import Allow, Block, Decision, HookContext, PromptValue, Retry
 from livery.harness.model import Skill, Tool
 from livery.policies.policy import Policy, PolicyRequest, PromptMessage
 from livery.shop.catalogue import Catalogue
-from livery.shop.operations import OperationContext, OperationError, Operations
+from livery.shop.operations import OperationContext, Operations
 from livery.types import (
     JSON,
     Checkpoint,
@@ -39,7 +40,6 @@ from livery.types import (
     PolicyTurn,
     Request,
     Route,
-    ToolCall,
     ToolResult,
     Trajectory,
     Turn,
@@ -49,6 +49,7 @@ _MALFORMED: Final = (
     "Your last output was not a valid action. Write either tool calls in the form given, or the reply alone."
 )
 _CUT: Final = "Your last output was cut off at the length limit. Be shorter."
+_REPLY_DUE: Final = "Calls in the last round, where only a reply could stand; they were not run."
 _LOAD_FIRST: Final = "Load a reply skill before you reply. Reply skills: {names}."
 
 
@@ -93,8 +94,8 @@ class Agent:
             info: passed to scripted and oracle policies; models never see it.
 
         Returns:
-            The whole trajectory. It does not raise for anything the policy, a hook or a tool does; cancellation
-            passes through.
+            The whole trajectory. It does not raise for anything the policy, a hook or a tool does;
+            cancellation passes through.
         """
         run = _Run(self, request, live, self._catalogue(), self._monotonic, seed, info or {})
         started_at, start = self._clock(), self._monotonic()
@@ -195,7 +196,7 @@ class _Run:
         while self.round < limits.rounds:
             self.round += 1
             last = self.round == limits.rounds or (self.round > 1 and self.budget.last_round)
-            skill_due = self.live.needs_reply_skill and not any(s.kind == "reply" for s in self.loaded)
+            skill_due = self._skill_due()
             if last and skill_due:
                 break  # No reply could stand: the time is better left to the degraded route.
             began = self.monotonic()
@@ -221,12 +222,16 @@ class _Run:
             messages.append(
                 PromptMessage(role="assistant", content=turn.text, reasoning=turn.reasoning, calls=turn.calls)
             )
+            if turn.calls and last:
+                self._keep(turn, began, feedback=_REPLY_DUE)
+                break
             if turn.calls:
                 results = await runner.run(turn.calls)
                 self.results.extend(results)
                 self._keep(turn, began, results=results)
                 messages.extend(
-                    PromptMessage(role="tool", content=r.text, call_id=r.call.id, name=r.call.name) for r in results
+                    PromptMessage(role="tool", content=r.text, call_id=r.call.id, name=r.call.name)
+                    for r in results
                 )
                 continue
             feedback, end = await self._judge(turn)
@@ -237,7 +242,7 @@ class _Run:
                 return _End(Route.DEGRADED, f"retries: sent back {self.retries + 1} times; last: {feedback}")
             self.retries += 1
             messages.append(self._feedback_message(feedback))
-        why = "no accepted reply" if self.loaded or not self.live.needs_reply_skill else "no reply skill loaded"
+        why = "no reply skill loaded" if self._skill_due() else "no accepted reply"
         return _End(Route.DEGRADED, f"rounds: {why} within {limits.rounds} rounds or the time they left")
 
     async def _judge(self, turn: PolicyTurn) -> tuple[str, _End | None]:
@@ -246,7 +251,7 @@ class _Run:
             return _MALFORMED, None
         if turn.stop == "length":
             return _CUT, None
-        if self.live.needs_reply_skill and not any(s.kind == "reply" for s in self.loaded):
+        if self._skill_due():
             names = ", ".join(s.name for s in self.live.harness.skills if s.kind == "reply")
             return _LOAD_FIRST.format(names=names), None
         reply, decision = await self.hooks(Checkpoint.REPLY, turn.text.strip())
@@ -278,7 +283,9 @@ class _Run:
         if not isinstance(decision, Allow):
             why = decision.reason if isinstance(decision, Block) else getattr(decision, "feedback", "")
             if end.route is Route.HANDOFF:
-                return _End(Route.HANDOFF, f"{end.reason}; its sentence was stopped: {why}", "", answer.effects)
+                return _End(
+                    Route.HANDOFF, f"{end.reason}; its sentence was stopped: {why}", "", answer.effects
+                )
             return _End(Route.SILENT, f"{end.reason}; the degraded reply was stopped: {why}")
         return _End(end.route, f"{end.reason}; {answer.reason}", reply, answer.effects)
 
@@ -287,7 +294,7 @@ class _Run:
     async def hooks(
         self, checkpoint: Checkpoint, value: Any, tool: Tool | None = None, *, route: Route = Route.AGENT
     ) -> tuple[Any, Decision]:
-        """Run a checkpoint's hooks and keep their events. Retry where nothing can be sent back counts as Block."""
+        """Run a checkpoint's hooks and keep their events."""
         if not self.live.hooks.has(checkpoint):
             return value, Allow()
         facts = tuple(s.body for s in self.loaded if s.facts)
@@ -306,10 +313,11 @@ class _Run:
         left = self.budget.left_s if route is Route.AGENT else self.budget.reserve_s
         outcome = await self.live.hooks.run(checkpoint, value, context, budget_s=left)
         self.events.extend(outcome.events)
-        decision = outcome.decision
-        if isinstance(decision, Retry) and checkpoint in (Checkpoint.REQUEST, Checkpoint.PROMPT):
-            decision = Block(decision.feedback)
-        return outcome.value, decision
+        return outcome.value, outcome.decision
+
+    def _skill_due(self) -> bool:
+        """Whether a reply could not stand yet, because no reply skill was loaded."""
+        return self.live.needs_reply_skill and not any(s.kind == "reply" for s in self.loaded)
 
     def _keep(
         self, turn: PolicyTurn, began: float, *, results: tuple[ToolResult, ...] = (), feedback: str = ""
@@ -355,17 +363,17 @@ class _Run:
         item: JSON = None
         if state.on_screen:
             arguments = {"link_id": state.on_screen}
-            call = ToolCall(id="context", name="catalog.get_product", arguments=arguments)
-            try:
-                item = (await self.agent.operations.call(call.name, arguments, context)).value
-            except OperationError:
-                item = None  # Taken off the catalogue while on screen: the prompt then shows no item.
-            else:
-                text = "\n".join(key_value_lines(surface(item)))
-                result = ToolResult(
-                    call=call, key="context", operation=call.name, arguments=arguments, value=item, text=text
-                )
-                self.context_results = (result,)
+            result = await look_up(
+                self.agent.operations,
+                context,
+                "catalog.get_product",
+                arguments,
+                key="context",
+                call_id="context",
+            )
+            # Off the catalogue while on screen, or a fault: the prompt then shows no item.
+            item = result.value
+            self.context_results = (result,) if result.ok else ()
         shown = surface(item)
         messages = [
             {"viewer": m.name or m.viewer, "text": m.text, "kind": m.kind.value, "amount": m.amount}
@@ -394,5 +402,3 @@ def _stopped(decision: Decision, default: Route) -> _End | None:
     if not isinstance(decision, Block):
         return None
     return _End(Route(decision.route) if decision.route else default, f"hook: {decision.reason}")
-
-

@@ -1,8 +1,8 @@
 """Prompt assembly: sections in order, what never changes first.
 
-Release sections make the system message and are rendered once per release: that text is the model server's cached
-prefix. Room and request sections make the user message. Templates run in Jinja's sandbox; a name they use that does not
-exist is an error, never an empty string.
+Release sections make the system message and are rendered once per release: that text is the model server's
+cached prefix. Room and request sections make the user message. Templates run in Jinja's sandbox; a name they
+use that does not exist is an error, never an empty string.
 """
 
 from __future__ import annotations
@@ -21,7 +21,9 @@ from livery.harness.model import Harness, Rendering, Section, Skill, Tool
 CALL_FORMAT = '<tool_call>\n{"name": "TOOL", "arguments": {"ARGUMENT": "VALUE"}}\n</tool_call>'
 """The form of `livery.policies.wire`, as prompts show it."""
 
-ENVIRONMENT = SandboxedEnvironment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, autoescape=False)
+ENVIRONMENT = SandboxedEnvironment(
+    undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, autoescape=False
+)
 
 
 class PromptTemplates:
@@ -35,9 +37,15 @@ class PromptTemplates:
         self._harness = harness
         self._sections = [(s, ENVIRONMENT.from_string(s.template)) for s in harness.sections]
         self._static: dict[str, Any] = {
-            "harness": {"name": harness.name, "description": harness.description, "language": harness.language},
+            "harness": {
+                "name": harness.name,
+                "description": harness.description,
+                "language": harness.language,
+            },
             "limits": harness.limits.model_dump(),
-            "skills": [{"name": s.name, "description": s.description, "kind": s.kind} for s in harness.skills],
+            "skills": [
+                {"name": s.name, "description": s.description, "kind": s.kind} for s in harness.skills
+            ],
             "skills_catalogue": render_skills(harness.skills, harness.rendering),
             "reply_skills": [s.name for s in harness.skills if s.kind == "reply"],
             "strategy_skills": [s.name for s in harness.skills if s.kind == "strategy"],
@@ -61,7 +69,8 @@ class PromptTemplates:
         """The whole prompt.
 
         Args:
-            facts: the volatile variables (``room``, ``item``, ``item_text``, ``messages``, ``chat``, ``dialogue``,
+            facts: the volatile variables (``room``, ``item``, ``item_text``, ``messages``, ``chat``,
+                ``dialogue``,
                 ``now``, ``today``).
         """
         variables = {**self._variables(actions), **facts}
@@ -161,5 +170,7 @@ def _tool_as_prose(tool: Tool) -> str:
     for name, schema, needed in _parameters(tool):
         about = schema.get("description", "")
         kind = schema.get("type", "any")
-        lines.append(f"  {name} ({kind}, {'required' if needed else 'optional'}){': ' + about if about else ''}")
+        lines.append(
+            f"  {name} ({kind}, {'required' if needed else 'optional'}){': ' + about if about else ''}"
+        )
     return "\n".join(lines)

@@ -1,7 +1,7 @@
 """The agent as a running service: which release answers a request, made ready once and kept.
 
-`AgentService.answer` is what a room calls. The release is picked when a request begins and kept until it ends;
-publishing moves only what later requests pick.
+`AgentService.answer` is what a room calls. The release is picked when a request begins and kept until it
+ends; publishing moves only what later requests pick.
 """
 
 from __future__ import annotations
@@ -29,32 +29,29 @@ class Picked(Protocol):
     def channel(self) -> str: ...
 
 
-class Releases(Protocol):
-    """Where releases come from: `livery.harness.channels.Router` over a store, or one fixed harness."""
-
-    def pick(self, room: str, viewer: str) -> Picked: ...
-
-    def load(self, release: str) -> Harness: ...
-
-
 class AgentService:
     """Joins an `Agent` with releases. Use as an async context manager."""
 
     def __init__(
         self,
         agent: Agent,
-        releases: Releases,
         *,
+        pick: Callable[[str, str], Picked],
+        load: Callable[[str], Harness],
         keep: int = 8,
         on_trajectory: Callable[[Trajectory], None] | None = None,
     ) -> None:
         """
         Args:
+            pick: (room, viewer) -> release and channel, as things stand now
+                (`livery.harness.channels.Router.pick`).
+            load: release -> harness (`livery.harness.store.ReleaseStore.load`).
             keep: how many releases stay ready, least recently used leave first.
             on_trajectory: called with every finished trajectory (telemetry).
         """
         self.agent = agent
-        self.releases = releases
+        self._pick = pick
+        self._load = load
         self._keep = keep
         self._on_trajectory = on_trajectory
         self._ready: OrderedDict[str, LiveHarness] = OrderedDict()
@@ -76,7 +73,7 @@ class AgentService:
         Raises:
             StoreError: there is no release for them.
         """
-        picked = self.releases.pick(request.room, request.messages[0].viewer)
+        picked = self._pick(request.room, request.messages[0].viewer)
         live = await self.ready(picked.release)
         trajectory = await self.agent.answer(request, live, channel=picked.channel, seed=seed, info=info)
         if self._on_trajectory is not None:
@@ -103,14 +100,16 @@ class AgentService:
         await self.agent.policy.warm((system,), session)
 
     async def _build(self, release: str) -> LiveHarness:
-        harness = self.releases.load(release)
+        harness = self._load(release)
         tools: list[Tool] = []
         operations: list[Operation] = []
         for server in harness.servers:
             connected = await self._connected(server)
             operations.extend(connected.operations())
             tools.extend(connected.tools())
-        return LiveHarness(harness, release, self.agent.operations, extra_tools=tools, extra_operations=operations)
+        return LiveHarness(
+            harness, release, self.agent.operations, extra_tools=tools, extra_operations=operations
+        )
 
     async def _connected(self, server: McpServer) -> McpTools:
         key = server.model_dump_json()

@@ -1,8 +1,9 @@
-"""Trajectories as OpenTelemetry spans, by the GenAI semantic conventions (opentelemetry.io/docs/specs/semconv/gen-ai).
+"""Trajectories as OpenTelemetry spans, by the GenAI semantic conventions
+(opentelemetry.io/docs/specs/semconv/gen-ai).
 
-One ``invoke_agent`` span a request, under it a ``chat`` span a round and an ``execute_tool`` span a call. Spans are made
-from the finished trajectory, so that tracing costs the request nothing. Chat text, arguments and replies are left out
-unless ``content=True``: they are personal data. Needs the ``otel`` extra.
+One ``invoke_agent`` span a request, under it a ``chat`` span a round and an ``execute_tool`` span a call.
+Spans are made from the finished trajectory, so that tracing costs the request nothing. Chat text, arguments
+and replies are left out unless ``content=True``: they are personal data. Needs the ``otel`` extra.
 """
 
 from __future__ import annotations
@@ -49,7 +50,9 @@ class TrajectorySpans:
             "livery.hooks.failed": [h.hook for h in trajectory.hooks if h.failure],
         }
         if self._content:
-            attributes["gen_ai.input.messages"] = _messages("user", [m.text for m in trajectory.request.messages])
+            attributes["gen_ai.input.messages"] = _messages(
+                "user", [m.text for m in trajectory.request.messages]
+            )
             attributes["gen_ai.output.messages"] = _messages("assistant", [trajectory.reply])
         span = self._tracer.start_span(
             f"invoke_agent {trajectory.harness}",
@@ -99,7 +102,9 @@ class TrajectorySpans:
         if result.error is not None:
             attributes["error.type"] = result.error.kind.value
         if self._content:
-            attributes["gen_ai.tool.call.arguments"] = json.dumps(dict(result.call.arguments), ensure_ascii=False)
+            attributes["gen_ai.tool.call.arguments"] = json.dumps(
+                dict(result.call.arguments), ensure_ascii=False
+            )
             attributes["gen_ai.tool.call.result"] = result.text
         span = self._tracer.start_span(
             f"execute_tool {result.call.name}", context=parent, start_time=began, attributes=attributes

@@ -42,7 +42,10 @@ def binding(*entries: ArgumentMap) -> Binding:
             {"link_id": "7", "quantity": 1},
         ),
         (
-            ({"to": "link_id", "source": "l"}, {"to": "member", "source": "who", "labels": {"vip": True, "guest": False}}),
+            (
+                {"to": "link_id", "source": "l"},
+                {"to": "member", "source": "who", "labels": {"vip": True, "guest": False}},
+            ),
             {"l": "7", "who": "guest"},
             {"link_id": "7", "member": False},
         ),
@@ -73,8 +76,11 @@ def test_surface_arguments_become_operation_arguments(entries, arguments, expect
         ((), {"link_id": "3", "quantity": 1.5}, None),
         ((), {"link_id": "3", "quantity": "1.5"}, "quantity: found '1.5', expected a whole number"),
         ((), {"link_id": "3", "member": "yes"}, "member: found 'yes', expected true or false"),
-        (({"to": "link_id", "source": "link", "convert": "digits"},), {"link": "3 or 4"}, "link: found '3 or 4', expected one number such as 3"),
-        (({"to": "link_id", "source": "l"}, {"to": "member", "source": "who", "labels": {"vip": True}}), {"l": "1", "who": "x"}, "who: found 'x', expected one of vip"),
+        (({"to": "link_id", "source": "link", "convert": "digits"},), {"link": "3 or 4"},
+         "link: found '3 or 4', expected one number such as 3"),
+        (({"to": "link_id", "source": "l"}, {"to": "member", "source": "who", "labels": {"vip": True}}),
+         {"l": "1", "who": "x"},
+         "who: found 'x', expected one of vip"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_mapped_says_which_field_and_what_was_expected(entries, arguments, says):

@@ -1,0 +1,232 @@
+"""The degraded route: an answer from catalogue and FAQ alone, when the policy gave none.
+
+No model: link references and product names are matched by rapidfuzz, the FAQ by BM25, and every figure comes
+from an operation. It answers only what it is sure of, and otherwise nothing: the room then stays silent. Its
+replies pass the same reply hooks as a policy's.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib.resources import files
+from typing import Any, Final
+
+import yaml
+from rapidfuzz import fuzz
+
+from livery.agent.formatting import key_value_lines, surface
+from livery.agent.lookup import look_up
+from livery.agent.prompt import ENVIRONMENT
+from livery.harness.model import Harness
+from livery.harness.quantities import read_quantities
+from livery.shop.catalogue import Catalogue, Product, Status
+from livery.shop.matching import fold, tokens
+from livery.shop.operations import OperationContext, Operations
+from livery.shop.wording import status_text
+from livery.types import JSON, Effect, Request, ToolCall, ToolResult
+
+_PRICE: Final = re.compile(
+    r"\b(?:price[ds]?|pricing|costs?|how much (?:is|are|for|does|do|would|will|to pay)|how much\s*\?*$"
+    r"|discount|coupons?|promo(?:tion)?s?|deals?|cheaper)\b|多少钱|价格|价钱|怎么卖|几块|几元|优惠|[领有]券|到手|打折|折扣|满减|便宜",
+    re.IGNORECASE,
+)
+_STOCK: Final = re.compile(
+    r"\b(?:in stock|stock|sold out|available|any left|still have)\b|有货|现货|库存|还有吗|卖完|售罄|断货",
+    re.IGNORECASE,
+)
+_SHIPPING: Final = re.compile(
+    r"\b(?:ship(?:s|ping)?|deliver(?:y|s)?|postage|arrive)\b|发货|运费|包邮|快递|物流|几天到|多久到|配送|寄到|发到",
+    re.IGNORECASE,
+)
+_POLICY: Final = re.compile(
+    r"\b(?:returns?|refunds?|exchange|warranty|guarantee|invoice|receipt)\b|退货|退款|换货|退换|保修|质保|发票|运费险",
+    re.IGNORECASE,
+)
+_ABOUT: Final = re.compile(
+    r"\b(?:what(?:'s| is)|tell me about|introduce|details?)\b|是什么|介绍|讲讲|讲一下|说说", re.IGNORECASE
+)
+_TYPO: Final = 84
+"""Least rapidfuzz ratio (0-100) at which two words count as the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class DegradedAnswer:
+    text: str
+    reason: str
+    """What it was answered from."""
+    results: tuple[ToolResult, ...] = ()
+    """The look-ups behind it: what the grounding hook holds it against."""
+    effects: tuple[Effect, ...] = ()
+
+
+@lru_cache(maxsize=8)
+def default_phrases(language: str) -> Mapping[str, str]:
+    """The package's own sentences: Chinese for ``zh*``, else English."""
+    name = "zh.yaml" if language.lower().startswith("zh") else "en.yaml"
+    return yaml.safe_load((files("livery.agent") / "phrases" / name).read_text("utf-8"))
+
+
+class Degraded:
+    """Answers one request without a policy."""
+
+    def __init__(self, harness: Harness, operations: Operations, context: OperationContext) -> None:
+        self._harness = harness
+        self._operations = operations
+        self._context = context
+        self._results: list[ToolResult] = []
+
+    async def answer(self, request: Request, *, hand_off: bool = False) -> DegradedAnswer | None:
+        """The first of the request's messages that can be answered, or None.
+
+        Args:
+            hand_off: call a person instead, and say so.
+        """
+        if hand_off:
+            await self._look_up("room.hand_off", {"reason": "asked for by the harness"})
+            effects = tuple(e for r in self._results for e in r.effects)
+            return DegradedAnswer(self._say("handoff", {}), "handed over", tuple(self._results), effects)
+        for message in request.messages:
+            text = message.text.strip()
+            if text and (found := await self._from_catalogue(text)):
+                source, reply = found
+                return DegradedAnswer(reply, f"answered from {source}", tuple(self._results))
+        return None
+
+    async def _from_catalogue(self, text: str) -> tuple[str, str] | None:
+        catalogue = self._context.catalogue
+        mentioned = self._mentioned(catalogue, text)
+        if len(mentioned) > 1 or None in mentioned:
+            return None  # Several, or one that is not there: never a guess, nor the item on screen instead.
+        named = mentioned[0] if mentioned else None
+        product = named or catalogue.by_link.get(self._context.state.on_screen)
+        faq = await self._faq(text, product)
+        if faq is not None:
+            return "the FAQ", faq
+        if _SHIPPING.search(text) and (reply := await self._shipping(text, product)):
+            return "shipping", reply
+        for topic in dict.fromkeys(m.group().lower() for m in _POLICY.finditer(text)):
+            if value := await self._look_up("policy.lookup", {"topic": topic}):
+                return "a policy", self._say("policy", value)
+        if product is None:
+            return None
+        if _STOCK.search(text):
+            return await self._stock(product)
+        if _PRICE.search(text):
+            return await self._price(product, text)
+        if named is not None and _ABOUT.search(text):
+            return await self._about(named)
+        return None
+
+    def _mentioned(self, catalogue: Catalogue, text: str) -> list[Product | None]:
+        """Products that link numbers or names in the text mean; None for a link that is not there."""
+        links = [str(q.value) for q in read_quantities(text, self._harness.language) if q.kind == "link"]
+        if links:
+            return [catalogue.by_link.get(link) for link in dict.fromkeys(links)]
+        words = tokens(text)
+        scored = [
+            (max(_share(name, text, words) for name in (p.name, *p.aliases)), p) for p in catalogue.products
+        ]
+        best = max((score for score, _ in scored), default=0.0)
+        if best < self._harness.degraded.product_score:
+            return []
+        return [p for score, p in scored if score == best]
+
+    async def _faq(self, text: str, product: Product | None) -> str | None:
+        arguments: dict[str, JSON] = {"query": text, "limit": 1}
+        if product is not None:
+            arguments["link_id"] = product.link_id
+        value = await self._look_up("faq.search", arguments, keep=False)
+        entries: Any = value.get("results", []) if value else []
+        if not entries or entries[0]["score"] < self._harness.degraded.faq_score:
+            return None
+        # Only the answer that is given is evidence, not what else the search found.
+        best = {"question": entries[0]["question"], "answer": entries[0]["answer"]}
+        text = "\n".join(key_value_lines(best))
+        call = ToolCall(id=f"degraded-{len(self._results) + 1}", name="faq.search", arguments=arguments)
+        self._results.append(
+            ToolResult(
+                call=call, key="degraded", operation=call.name, arguments=arguments, value=best, text=text
+            )
+        )
+        return self._say("faq", entries[0])
+
+    async def _shipping(self, text: str, product: Product | None) -> str | None:
+        arguments: dict[str, JSON] = {"region": text}
+        if product is not None:
+            arguments["link_id"] = product.link_id
+        value = await self._look_up("shipping.quote", arguments)
+        return self._say("shipping", value) if value else None
+
+    async def _stock(self, product: Product) -> tuple[str, str] | None:
+        value = await self._look_up("stock.check", {"link_id": product.link_id})
+        if not value:
+            return None
+        if product.availability not in (Status.ON_SALE, Status.SOLD_OUT):
+            return "stock", self._unavailable(product)
+        return "stock", self._say("stock_yes" if product.total_stock else "stock_no", value)
+
+    async def _price(self, product: Product, text: str) -> tuple[str, str] | None:
+        if product.availability in (Status.DISCONTINUED, Status.UPCOMING):
+            return "the catalogue", self._unavailable(product)
+        counts = [q.value for q in read_quantities(text, self._harness.language) if q.kind == "count"]
+        quantity = counts[0] if len(counts) == 1 and isinstance(counts[0], int) and 0 < counts[0] < 100 else 1
+        value = await self._look_up("pricing.quote", {"link_id": product.link_id, "quantity": quantity})
+        return ("pricing", self._say("price", value)) if value else None
+
+    async def _about(self, product: Product) -> tuple[str, str] | None:
+        value = await self._look_up("catalog.get_product", {"link_id": product.link_id})
+        point = product.selling_points[0] if product.selling_points else ""
+        return ("the catalogue", self._say("product", {**value, "point": point})) if value else None
+
+    def _unavailable(self, product: Product) -> str:
+        status = status_text(self._context.catalogue, product.availability)
+        return self._say("unavailable", {"link_id": product.link_id, "name": product.name, "status": status})
+
+    async def _look_up(
+        self, operation: str, arguments: Mapping[str, JSON], *, keep: bool = True
+    ) -> dict[str, JSON] | None:
+        """The operation's result as a policy would read it; None when it cannot answer."""
+        result = await look_up(
+            self._operations,
+            self._context,
+            operation,
+            arguments,
+            key="degraded",
+            call_id=f"degraded-{len(self._results) + 1}",
+        )
+        if not result.ok:
+            return None
+        if keep:
+            self._results.append(result)
+        shown = surface(result.value)
+        return shown if isinstance(shown, dict) else None
+
+    def _say(self, intent: str, values: Mapping[str, Any]) -> str:
+        phrase = self._harness.degraded.phrases.get(intent) or default_phrases(self._harness.language)[intent]
+        return " ".join(ENVIRONMENT.from_string(phrase).render({**_EMPTY, **values}).split())
+
+
+_EMPTY: Final[Mapping[str, Any]] = {
+    "lines": [],
+    "saved": "",
+    "quantity": 1,
+    "point": "",
+    "note": "",
+    "reason": "",
+    "place": "",
+    "region": "",
+    "free_shipping": False,
+}
+"""Fields that a result leaves out when there is nothing to say."""
+
+
+def _share(name: str, text: str, words: tuple[str, ...]) -> float:
+    """How much of a product's name stands in the text (0-1), spelling forgiven."""
+    wanted = tokens(name)
+    if not wanted or (len(wanted) == 1 and len(wanted[0]) < 3 and not fold(text).count(fold(name))):
+        return 0.0
+    found = sum(max((fuzz.ratio(w, said) for said in words), default=0.0) >= _TYPO for w in wanted)
+    return found / len(wanted)

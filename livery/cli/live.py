@@ -1,0 +1,270 @@
+"""``livery live``: one room on this machine, with its console, until Ctrl-C."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from livery import __version__
+from livery.agent.loop import Agent
+from livery.agent.service import AgentService
+from livery.cli.defaults import HARNESS, STORE, sample_chat
+from livery.console.app import create_app
+from livery.console.context import ConsoleContext, ConsoleSettings
+from livery.console.serve import serve
+from livery.errors import InputError
+from livery.harness.channels import Router
+from livery.harness.digest import harness_digest
+from livery.harness.folder import load_harness
+from livery.harness.hooks.builtin import BUILTINS
+from livery.harness.lint import lint
+from livery.harness.model import Harness
+from livery.harness.store import ReleaseStore
+from livery.harness.watch import watch_folder
+from livery.policies.open import open_policy
+from livery.room.journal import Journal
+from livery.room.runtime import Room, RoomConfig
+from livery.room.sources.detect import read_chat
+from livery.room.sources.twitch import TwitchChat
+from livery.room.speech.output import open_speech
+from livery.shop.loading import CatalogueSource
+from livery.shop.registry import shop_operations
+from livery.types import ChatDeletion, ChatEvent
+
+_notices = Console(stderr=True, highlight=False)
+
+
+def live(
+    harness: Annotated[Path, typer.Option(help="Harness folder.")] = HARNESS,
+    store: Annotated[Path, typer.Option(help="Catalogue folder or file.")] = STORE,
+    policy: Annotated[
+        str, typer.Option(help="Policy URI: llamacpp:, openai:URL?model=NAME, scripted:NAME.")
+    ] = "llamacpp:",
+    chat: Annotated[
+        str, typer.Option(help="Chat to replay in real time: a file, `sample`, `twitch:CHANNEL` or `none`.")
+    ] = "sample",
+    loop: Annotated[bool, typer.Option(help="Start the chat file again when it ends.")] = True,
+    speech: Annotated[
+        str, typer.Option(help="Voice: espeak:, http://HOST/v1/audio/speech?..., none:.")
+    ] = "espeak:",
+    room: Annotated[str, typer.Option(help="Room id.")] = "main",
+    streamer: Annotated[
+        str, typer.Option(help="The host's shown name; its own messages are ignored.")
+    ] = "livery",
+    on_screen: Annotated[str, typer.Option(help="Link id shown first; empty: the catalogue's first.")] = "",
+    host: Annotated[str, typer.Option()] = "127.0.0.1",
+    port: Annotated[int, typer.Option()] = 8700,
+    data: Annotated[Path, typer.Option(help="Where releases and the journal are kept.")] = Path("var"),
+    token: Annotated[
+        str, typer.Option(envvar="LIVERY_TOKEN", help="Operator token; made anew when empty.")
+    ] = "",
+    approval: Annotated[bool, typer.Option(help="Replies wait for the operator.")] = False,
+    publish: Annotated[
+        bool, typer.Option(help="Publish the folder even where the store holds another release.")
+    ] = False,
+    dev: Annotated[
+        bool, typer.Option(help="Watch the harness folder and publish each valid change.")
+    ] = False,
+    public_chat: Annotated[bool, typer.Option(help="Accept chat by the API without a token.")] = False,
+) -> None:
+    """Run a live room: chat in, spoken replies out, the console at http://HOST:PORT."""
+    asyncio.run(
+        _serve_room(
+            harness_folder=harness,
+            source=CatalogueSource(store),
+            policy_uri=policy,
+            chat=chat,
+            loop=loop,
+            speech_uri=speech,
+            room_id=room,
+            streamer=streamer,
+            on_screen=on_screen,
+            host=host,
+            port=port,
+            data=data,
+            token=token or secrets.token_urlsafe(18),
+            approval=approval,
+            publish=publish,
+            dev=dev,
+            public_chat=public_chat,
+        )
+    )
+
+
+CHANNEL = "stable"
+
+
+async def _serve_room(
+    *,
+    harness_folder: Path,
+    source: CatalogueSource,
+    policy_uri: str,
+    chat: str,
+    loop: bool,
+    speech_uri: str,
+    room_id: str,
+    streamer: str,
+    on_screen: str,
+    host: str,
+    port: int,
+    data: Path,
+    token: str,
+    approval: bool,
+    publish: bool,
+    dev: bool,
+    public_chat: bool,
+) -> None:
+    catalogue = source.current()
+    operations = shop_operations()
+    async with AsyncExitStack() as stack:
+        releases = stack.enter_context(ReleaseStore(data / "releases.db"))
+        router = stack.enter_context(Router(releases, default=CHANNEL))
+        harness = _published(releases, harness_folder, publish=publish)
+        policy = await asyncio.to_thread(open_policy, policy_uri)
+        stack.push_async_callback(policy.aclose)
+        agent = Agent(policy=policy, operations=operations, catalogue=source.current)
+        service = await stack.enter_async_context(AgentService(agent, pick=router.pick, load=releases.load))
+        journal = Journal(data / "journal.db")
+        stack.push_async_callback(journal.aclose)
+        speech = open_speech(speech_uri)
+        room = Room(
+            config=RoomConfig(
+                room=room_id,
+                language=harness.language,
+                timezone=catalogue.timezone,
+                streamer=streamer,
+                own_accounts=(streamer,),
+                approval=approval,
+            ),
+            answer=service.answer,
+            journal=journal,
+            speech=speech,
+            catalogue=source.current,
+            clock=time.time,
+            sleep=asyncio.sleep,
+        )
+        app = create_app(
+            ConsoleContext(
+                rooms={room_id: room},
+                store=releases,
+                router=router,
+                catalogues={room_id: source.current},
+                operations=operations,
+                journal=journal,
+                token=token,
+                version=__version__,
+                settings=ConsoleSettings(public_chat=public_chat, drafts=data / "drafts"),
+            )
+        )
+        with _notices.status("Reading the prompt into the model's cache ..."):
+            await service.warm(router.pick(room_id).release, room_id)
+        await room.start()
+        stack.push_async_callback(room.stop)
+        await room.show_item(on_screen or catalogue.products[0].link_id)
+        stop = asyncio.Event()
+        tasks = [asyncio.create_task(_feed(room, _chat_events(chat, room_id, harness.language, loop)))]
+        if dev:
+            tasks.append(
+                asyncio.create_task(
+                    watch_folder(harness_folder, releases, CHANNEL, on_event=_told, stop_event=stop)
+                )
+            )
+        stack.push_async_callback(_end, tasks, stop)
+        _notices.print(
+            f"[bold]livery {__version__}[/]  {harness.name} on {CHANNEL}, {policy.uri}, {catalogue.store}"
+        )
+        _notices.print(f"  operator  http://{host}:{port}/?token={token}", soft_wrap=True)
+        _notices.print(f"  stage     http://{host}:{port}/stage/{room_id}", soft_wrap=True)
+        _notices.print("  Ctrl-C ends it; releases and the journal stay in", str(data))
+        await serve(app, host, port)
+
+
+def _published(store: ReleaseStore, folder: Path, *, publish: bool) -> Harness:
+    """What the channel runs: the folder where nothing is published yet or it is asked for, else what is
+    there.
+
+    Edits made in the console live in the store, so a folder never replaces them unasked.
+
+    Raises:
+        InputError: the folder has errors.
+    """
+    loaded = load_harness(folder)
+    known = {name: o.parameters for name, o in shop_operations().items()}
+    problems = lint(loaded.harness, loaded.problems, operations=known, builtins=BUILTINS)
+    errors = [p for p in problems if p.severity == "error"]
+    if errors:
+        raise InputError(errors)
+    channels = {c.name: c for c in store.channels()}
+    digest = harness_digest(loaded.harness)
+    if CHANNEL not in channels or publish:
+        store.publish(CHANNEL, loaded.harness, note=f"from {folder}", actor="livery live")
+        return loaded.harness
+    if channels[CHANNEL].release != digest:
+        _notices.print(
+            f"[yellow]{CHANNEL} runs {channels[CHANNEL].release[:19]}, which is not what {folder} holds; "
+            "--publish publishes the folder"
+        )
+    return store.load(channels[CHANNEL].release)
+
+
+async def _feed(room: Room, events: AsyncIterator[ChatEvent]) -> None:
+    async for event in events:
+        await room.submit(event)
+
+
+async def _chat_events(chat: str, room: str, language: str, loop: bool) -> AsyncIterator[ChatEvent]:
+    """The chat that was asked for, at the speed it was written, stamped with the present time."""
+    if chat == "none":
+        return
+    if chat.startswith("twitch:"):
+        async for event in TwitchChat(channel=chat.removeprefix("twitch:"), room=room).events():
+            yield event
+        return
+    path = sample_chat(language) if chat == "sample" else Path(chat)
+    log = read_chat(path, room)
+    for problem in log.problems[:10]:
+        _notices.print(str(problem), style="yellow", markup=False)
+    if not log.events:
+        return
+    lap = 0
+    while True:
+        began, first = time.time(), log.events[0].at
+        for event in log.events:
+            await asyncio.sleep(max(0.0, began + (event.at - first) - time.time()))
+            yield at_present(event, lap, time.time())
+        if not loop:
+            return
+        lap += 1
+        await asyncio.sleep(5.0)
+
+
+def at_present(event: ChatEvent, lap: int, now: float) -> ChatEvent:
+    """The event as if it came now; on later laps with ids of its own, since ids are what duplicates are told
+    by."""
+    if isinstance(event, ChatDeletion):
+        return replace(
+            event, at=now, message=f"{event.message}~{lap}" if event.message and lap else event.message
+        )
+    return replace(event, at=now, id=f"{event.id}~{lap}" if lap else event.id)
+
+
+def _told(event: object) -> None:
+    _notices.print(str(event), markup=False)
+
+
+async def _end(tasks: list[asyncio.Task[None]], stop: asyncio.Event) -> None:
+    stop.set()
+    for task in tasks:
+        task.cancel()
+    for result in await asyncio.gather(*tasks, return_exceptions=True):
+        if isinstance(result, Exception):
+            _notices.print(f"chat or watch ended: {result}", style="red", markup=False)
