@@ -190,7 +190,8 @@ def test_messages_say_what_was_found_and_what_is_expected(tmp_path: Path) -> Non
         ),
         (
             {
-                "harness.yaml": "name: x\nservers:\n- {name: a, transport: stdio}\n- {name: a, transport: http}\n"
+                "harness.yaml": "name: x\nservers:\n- {name: a, transport: http}\n"
+                "- {name: a, transport: http}\n"
             },
             ("harness.yaml", 4, "servers[1].name", "key-duplicate"),
         ),
