@@ -357,6 +357,16 @@ class Journal:
 
         return await self._run(read)
 
+    async def fates(self, room: str) -> tuple[tuple[str, Fate, str], ...]:
+        """(message id, fate, reason) of every settled message kept, in order of acceptance."""
+        query = (
+            sa.select(_messages.c.id, _messages.c.fate, _messages.c.fate_reason)
+            .where(_messages.c.room == room, _messages.c.fate.is_not(None))
+            .order_by(_messages.c.seq)
+        )
+        rows = await self._run(lambda connection: connection.execute(query).all())
+        return tuple((row.id, Fate(row.fate), row.fate_reason) for row in rows)
+
     async def trajectories(
         self,
         *,

@@ -227,7 +227,8 @@ def test_a_clock_that_steps_back_changes_nothing() -> None:
 TEXTS = st.sampled_from(
     [
         "how much?", "How much", "how much is number 3?", "3号多少钱", "4号多少钱", "is M in stock",
-        "still in stock?", "hello", "lol", "", "who are you?", "where are you from", "主播几点下播", "@bob hi?", "x" * 60,
+        "still in stock?", "hello", "lol", "", "who are you?", "where are you from", "主播几点下播",
+        "@bob hi?", "x" * 60,
     ]
 )  # fmt: skip
 KINDS = st.sampled_from([MessageKind.CHAT] * 6 + [MessageKind.PAID, MessageKind.GIFT, MessageKind.SYSTEM])
