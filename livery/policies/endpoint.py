@@ -1,11 +1,11 @@
 """Any server that speaks the OpenAI chat protocol: llama.cpp, vLLM, SGLang, Ollama, a hosted API.
 
-Always streamed, so that a turn that is cut off by time stops being paid for. ``native`` actions use the server's
-function calling; ``text`` actions put the tools in the prompt and read calls from the text, bound by a grammar
-where the server takes one. A whole call is tried again after a lost connection, 408, 409, 429 or 5xx: nothing of
-a broken stream has been used. Waits are full jitter (Brooker, "Exponential Backoff And Jitter", AWS 2015) or what
-``Retry-After`` says, and never outlast the request's own time. Token ids do not travel this protocol, so turns
-carry no `TokenTrace`.
+Always streamed, so that a turn that is cut off by time stops being paid for. ``native`` actions use the
+server's function calling; ``text`` actions put the tools in the prompt and read calls from the text, bound by
+a grammar where the server takes one. A whole call is tried again after a lost connection, 408, 409, 429 or
+5xx: nothing of a broken stream has been used. Waits are full jitter (Brooker, "Exponential Backoff And
+Jitter", AWS 2015) or what ``Retry-After`` says, and never outlast the request's own time. Token ids do not
+travel this protocol, so turns carry no `TokenTrace`.
 
 The API key comes from an environment variable and stands in no URI, log or error.
 """
@@ -32,7 +32,7 @@ from livery.policies.grammar import grammar
 from livery.policies.policy import PolicyRequest, PromptMessage, ToolSurface
 from livery.types import PolicyTurn, Timing, ToolCall, Usage
 
-# The SDK's transport is httpx up to version 2 and httpx2 from 3 on; a broken stream raises its errors as they are.
+# The SDK's transport is httpx up to version 2 and httpx2 from 3 on; a broken stream raises its own errors.
 _transport = next(
     kind.__module__.partition(".")[0]
     for kind in openai.DefaultAsyncHttpxClient.__mro__
@@ -209,7 +209,8 @@ class EndpointPolicy:
 
 
 def retry_after_s(value: str | None, now: float) -> float | None:
-    """Seconds that a ``Retry-After`` header asks for (a number, or an HTTP date); None where there is none."""
+    """Seconds that a ``Retry-After`` header asks for (a number, or an HTTP date); None where there is
+    none."""
     if not value:
         return None
     try:
@@ -242,8 +243,8 @@ def _function(tool: ToolSurface) -> dict[str, Any]:
 
 
 def chat_messages(messages: tuple[PromptMessage, ...], *, native: bool) -> list[dict[str, Any]]:
-    """Messages of the OpenAI protocol. Marks of chat formats in untrusted text are made harmless either way: a
-    server tokenises the whole rendered template, and would take them for its own."""
+    """Messages of the OpenAI protocol. Marks of chat formats in untrusted text are made harmless either way:
+    a server tokenises the whole rendered template, and would take them for its own."""
     if not native:
         return [
             dict(zip(("role", "content"), wire.message_text(message), strict=True)) for message in messages

@@ -1,8 +1,8 @@
 """llama.cpp in this process: tokens in, tokens out, and how many threads suit this machine.
 
-A thin, blocking layer over `xllamacpp.Server`, whose calls release the interpreter lock; `livery.policies.llamacpp`
-runs it in worker threads. Tokenising goes through the server's own route on loopback, behind a random key, since
-the bindings have no other; no other route is for use.
+A thin, blocking layer over `xllamacpp.Server`, whose calls release the interpreter lock;
+`livery.policies.llamacpp` runs it in worker threads. Tokenising goes through the server's own route on
+loopback, behind a random key, since the bindings have no other; no other route is for use.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ Adapters = tuple[tuple[Path, float], ...]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Generated:
-    """One generation as the engine gave it. Times are seconds; ``first_at`` is on `time.perf_counter`'s clock."""
+    """One generation as the engine gave it. Times are seconds; ``first_at`` is on `time.perf_counter`'s
+    clock."""
 
     text: str = ""
     ids: tuple[int, ...] | None = ()
@@ -59,7 +60,8 @@ class Engine:
     """A loaded ChatML model with ``slots`` prefix caches. Safe to call from one thread per slot.
 
     Raises:
-        InputError: not a GGUF of a ChatML model with a byte-level BPE vocabulary, or llama.cpp cannot load it.
+        InputError: not a GGUF of a ChatML model with a byte-level BPE vocabulary, or llama.cpp cannot load
+        it.
     """
 
     def __init__(
@@ -71,8 +73,8 @@ class Engine:
         if start is None or end is None or not self.vocabulary.ids_of:
             raise InputError.at(
                 model,
-                f"expected a ChatML model ({START}, {END}) with a byte-level BPE vocabulary; serve other models with "
-                "an OpenAI-compatible server and use openai:http://...",
+                f"expected a ChatML model ({START}, {END}) with a byte-level BPE vocabulary; serve other "
+                "models with an OpenAI-compatible server and use openai:http://...",
                 code="model-not-chatml",
             )
         self.threads = threads
@@ -182,9 +184,7 @@ class Engine:
 class _Stream:
     """Puts a streamed completion together. `read` is llama.cpp's callback: True tells it to stop."""
 
-    def __init__(
-        self, engine: Engine, stop: threading.Event, on_chunk: Callable[[Any], None] | None
-    ) -> None:
+    def __init__(self, engine: Engine, stop: threading.Event, on_chunk: Callable[[Any], None] | None) -> None:
         self._engine = engine
         self._stop = stop
         self._on_chunk = on_chunk
@@ -274,7 +274,8 @@ def usable_cores() -> int:
 
 
 def measured_threads(model: Path, version: str, *, cores: int | None = None) -> int:
-    """The thread count that is quickest here for this model: measured once, then read from the cache folder."""
+    """The thread count that is quickest here for this model: measured once, then read from the cache
+    folder."""
     cores = cores or usable_cores()
     record = cache_folder() / "threads.json"
     key = f"{platform.node()}/{cores}/{version}/{xllamacpp.__version__}"

@@ -102,7 +102,8 @@ class GgufHeader:
 
 
 def _byte_alphabet() -> dict[str, int]:
-    """GPT-2's printable stand-in of each byte: Latin-1's visible characters are themselves, the rest follow U+0100."""
+    """GPT-2's printable stand-in of each byte: Latin-1's visible characters are themselves, the rest follow
+    U+0100."""
     visible = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
     hidden = [b for b in range(256) if b not in visible]
     return {chr(b): b for b in visible} | {chr(0x100 + i): b for i, b in enumerate(hidden)}

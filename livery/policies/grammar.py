@@ -1,11 +1,12 @@
 """A GBNF grammar from the tools of the moment: what is sampled under it always reads as a turn.
 
-GBNF is llama.cpp's grammar notation; vLLM (xgrammar) reads it too. A call names one of the tools given, and its
-arguments follow that tool's JSON Schema (2020-12) with properties in the schema's order: types, enum, const,
-nested objects and arrays, required and optional properties, integer bounds, string lengths, patterns (the
-regular part), anyOf/oneOf, local ``$ref``. What is not regular or is rare (``not``, ``multipleOf``, ``allOf`` of
-many, bounds of fractions) widens to the plain type: the agent checks arguments in full anyway. ``<`` appears
-neither in replies nor bare in JSON strings, so no mark of the chat format can be written inside one.
+GBNF is llama.cpp's grammar notation; vLLM (xgrammar) reads it too. A call names one of the tools given, and
+its arguments follow that tool's JSON Schema (2020-12) with properties in the schema's order: types, enum,
+const, nested objects and arrays, required and optional properties, integer bounds, string lengths, patterns
+(the regular part), anyOf/oneOf, local ``$ref``. What is not regular or is rare (``not``, ``multipleOf``,
+``allOf`` of many, bounds of fractions) widens to the plain type: the agent checks arguments in full anyway.
+``<`` appears neither in replies nor bare in JSON strings, so no mark of the chat format can be written inside
+one.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ ITEMS = 8
 """Most elements of an array without ``maxItems``."""
 DIGITS = 12
 
-_BASE = r"""char ::= [^"\\<\x00-\x1F\x7F] | "\\" ( ["\\/bfnrt] | "u" [0-9a-fA-F] [0-9a-fA-F] [0-9a-fA-F] [0-9a-fA-F] )
+_BASE = r"""char ::= [^"\\<\x00-\x1F\x7F] | "\\" ( ["\\/bfnrt] | "u" [0-9a-fA-F]{4} )
 string ::= "\"" char{0,120} "\""
 integer ::= "0" | "-"? [1-9] [0-9]{0,11}
 number ::= "-"? ( "0" | [1-9] [0-9]{0,11} ) ( "." [0-9]{1,6} )?
@@ -261,15 +262,14 @@ class _Schema:
     def _members(self, members: Sequence[tuple[str, bool]]) -> str:
         """Members in order, commas between those that are there.
 
-        ``after[i]`` is what may follow once something was written, ``first`` what may be when nothing was yet.
+        ``after[i]`` is what may follow once something was written, ``first`` what may be when nothing was
+        yet.
         """
         after, first = "", ""
         for body, needed in reversed(members):
             opening = f"{body} {after}".strip()
-            if needed:
-                first = opening
-            else:
-                first = f"( {opening} | {first} )" if first else f"( {opening} )?"
+            skipped = f"( {opening} | {first} )" if first else f"( {opening} )?"
+            first = opening if needed else skipped
             follow = f'", " {body}' if needed else f'( ", " {body} )?'
             after = self._rules.named(f"{follow} {after}".strip())
         return first

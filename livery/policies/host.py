@@ -1,9 +1,9 @@
 """A host by rules: answers from what a model would see, the prompt and the tools, and from nothing else.
 
-For demonstrations without a model. It recognises what a tool is for by its words and schema, so it keeps working
-when tools and skills are renamed within its vocabulary (English and Chinese), and it says only what a tool's
-result says. It is no baseline for quality and no oracle: it reads one intent per request and chains at most two
-look-ups.
+For demonstrations without a model. It recognises what a tool is for by its words and schema, so it keeps
+working when tools and skills are renamed within its vocabulary (English and Chinese), and it says only what a
+tool's result says. It is no baseline for quality and no oracle: it reads one intent per request and chains at
+most two look-ups.
 """
 
 from __future__ import annotations
@@ -74,7 +74,8 @@ INTENTS = (
     ),
     _intent(
         "price",
-        r"how much|price|\bcosts?\b|cheap|discount|coupon|deals?\b|\boff\b|多少钱|价格|几块|优惠|[领用]券|便宜|到手|打折",
+        r"how much|price|\bcosts?\b|cheap|discount|coupon|deals?\b|\boff\b"
+        r"|多少钱|价格|几块|优惠|[领用]券|便宜|到手|打折",
         r"price|cost\b|quote|到手价|价格|算.*价",
         r"price|discount|多少钱|券后价|价格",
         r"^total$|^unit_price$|price$|到手|价$",

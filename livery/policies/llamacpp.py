@@ -1,12 +1,13 @@
 """The embedded policy: a ChatML model in this process, through llama.cpp (`livery.policies.engine`).
 
 Prompts go in as token ids and turns come back as token ids; a conversation is continued by appending to them.
-Generation runs in worker threads, one per slot, and is told to stop after the batch or token in hand, so neither
-a slow model nor a cancelled request holds up the event loop. What the model may write is bound by a grammar of
-the tools at hand. Only special tokens that this code places are special: chat text is tokenised as plain text.
+Generation runs in worker threads, one per slot, and is told to stop after the batch or token in hand, so
+neither a slow model nor a cancelled request holds up the event loop. What the model may write is bound by a
+grammar of the tools at hand. Only special tokens that this code places are special: chat text is tokenised as
+plain text.
 
-Not here: batching over many requests (a server does that better: `livery.policies.endpoint`), and chat formats
-other than ChatML.
+Not here: batching over many requests (a server does that better: `livery.policies.endpoint`), and chat
+formats other than ChatML.
 """
 
 from __future__ import annotations
@@ -125,7 +126,8 @@ class LlamaCppPolicy:
         await self._in_slot(slot, prefill)
 
     def stop(self) -> None:
-        """End the generations that run and the workers, and leave the engine loaded. Blocks for a step's time."""
+        """End the generations that run and the workers, and leave the engine loaded. Blocks for a step's
+        time."""
         for stop in tuple(self._running):
             stop.set()
         self._workers.shutdown()
@@ -135,7 +137,8 @@ class LlamaCppPolicy:
         await asyncio.to_thread(self._engine.close)
 
     async def _in_slot(self, slot: int, job: Callable[[threading.Event], T]) -> T:
-        """Run ``job`` in a worker. The slot is freed when the worker has really ended, also after cancellation."""
+        """Run ``job`` in a worker. The slot is freed when the worker has really ended, also after
+        cancellation."""
         loop = asyncio.get_running_loop()
         stop = threading.Event()
 
@@ -178,12 +181,13 @@ class LlamaCppPolicy:
             grammar=bound,
             temperature=self._options.temperature,
             top_p=self._options.top_p,
-            **({} if request.seed is None else {"seed": request.seed % 2**32}),
+            seed=-1 if request.seed is None else request.seed % 2**31,
         )
         return ids, done
 
     def _prompt(self, request: PolicyRequest) -> tuple[int, ...]:
-        """The conversation's ids: what the model read and sampled before, as it was, and the rest after it."""
+        """The conversation's ids: what the model read and sampled before, as it was, and the rest after
+        it."""
         previous = request.previous.tokens if request.previous else None
         seen = request.previous_messages
         if previous is None or seen >= len(request.messages) or request.messages[seen].role != "assistant":

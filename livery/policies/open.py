@@ -7,8 +7,8 @@
 ``scripted:host``, ``scripted:silent``, ``scripted:play.yaml``  no model
 ==============================================================  ===========================================
 
-The fields after ``?`` are those of `LlamaCppOptions` and `EndpointOptions` (``ctx`` for context; ``lora`` may be
-repeated and scaled: ``lora=a.gguf*0.5``). Secrets have no place in a URI.
+The fields after ``?`` are those of `LlamaCppOptions` and `EndpointOptions` (``ctx`` for context; ``lora`` may
+be repeated and scaled: ``lora=a.gguf*0.5``). Secrets have no place in a URI.
 """
 
 from __future__ import annotations

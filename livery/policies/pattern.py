@@ -19,7 +19,8 @@ class _Unsupported(Exception):
 def pattern_rule(pattern: str) -> str | None:
     """A GBNF expression for the strings that ``pattern`` matches; None where it has no such expression.
 
-    An unanchored end means "anything" in JSON Schema; here it means nothing, which is a narrower, valid choice.
+    An unanchored end means "anything" in JSON Schema; here it means nothing, which is a narrower, valid
+    choice.
     """
     reader = _Reader(pattern.removeprefix("^").removesuffix("$") if not pattern.endswith("\\$") else pattern)
     try:

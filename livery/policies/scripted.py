@@ -1,7 +1,7 @@
 """Policies without a model, by name: for tests, demos and benchmarks.
 
-``scripted:silent`` never says anything. ``scripted:instant`` plays three rounds (a skill and a tool, a tool, a
-reply) at no cost: what remains is the harness's own time. ``scripted:host`` follows rules
+``scripted:silent`` never says anything. ``scripted:instant`` plays three rounds (a skill and a tool, a tool,
+a reply) at no cost: what remains is the harness's own time. ``scripted:host`` follows rules
 (`livery.policies.host`). Any other name is a YAML file::
 
     scripts:
@@ -11,8 +11,8 @@ reply) at no cost: what remains is the harness's own time. ``scripted:host`` fol
               - {name: load_skill, arguments: {name: price-promo}}
           - reply: "It is $39.99 today."
 
-The first script that fits is played; its last turn repeats. Not here: anything that looks at operations or keys
-(that is the simulator's oracle).
+The first script that fits is played; its last turn repeats. Not here: anything that looks at operations or
+keys (that is the simulator's oracle).
 """
 
 from __future__ import annotations
@@ -118,11 +118,17 @@ class ScriptTurn(_Strict):
 
 class Script(_Strict):
     when: re.Pattern[str] | None = None
-    turns: tuple[ScriptTurn, ...] = Field(min_length=1)
+    turns: tuple[ScriptTurn, ...]
+
+    @model_validator(mode="after")
+    def _plays_something(self) -> Script:
+        if not self.turns:
+            raise ValueError("a script has at least one turn")
+        return self
 
 
 class Scripts(_Strict):
-    scripts: tuple[Script, ...] = Field(min_length=1)
+    scripts: tuple[Script, ...]
 
 
 def read_scripts(path: Path) -> Scripts:

@@ -1,6 +1,7 @@
 """The text form of actions and conversations: how a turn is written, read back and framed as ChatML.
 
-One turn is optional reasoning, then either calls or the plain reply (the Hermes form that Qwen's templates use)::
+One turn is optional reasoning, then either calls or the plain reply (the Hermes form that Qwen's templates
+use)::
 
     <think>
     ...
@@ -30,8 +31,8 @@ START = "<|im_start|>"
 END = "<|im_end|>"
 
 MALFORMED = "_malformed"
-"""Sole argument of a call that could not be read; its value is what the policy wrote. Such a call goes back to
-the policy as an argument error, so that it can write it anew."""
+"""Sole argument of a call that could not be read; its value is what the policy wrote. Such a call goes back
+to the policy as an argument error, so that it can write it anew."""
 
 _MARKS = re.compile(r"<(?=\||/?(?:tool_call|tool_response|think)\b)")
 _CALL = re.compile(r"\s*<tool_call>\s*")
@@ -78,7 +79,8 @@ def malformed_text(call: ToolCall) -> str | None:
 
 
 def neutral(text: str) -> str:
-    """``text`` with every mark of this format made harmless: chat can neither end a turn nor forge a result."""
+    """``text`` with every mark of this format made harmless: chat can neither end a turn nor forge a
+    result."""
     return _MARKS.sub("‹", text)
 
 
@@ -168,7 +170,8 @@ def write_result(text: str) -> str:
 
 
 def message_text(message: PromptMessage) -> tuple[str, str]:
-    """(ChatML role, content) of one message. Tool results are user turns: small models' templates know no other."""
+    """(ChatML role, content) of one message. Tool results are user turns: small models' templates know no
+    other."""
     match message.role:
         case "assistant":
             written = write_turn(reasoning=message.reasoning, calls=message.calls, reply=message.content)

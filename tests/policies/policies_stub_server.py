@@ -35,7 +35,12 @@ class Exchange:
         self._server, self._reader, self.writer = server, reader, writer
 
     async def whole(self, status, body=b"", **headers):
-        fields = {"content-length": len(body), "content-type": "application/json", "connection": "close", **headers}
+        fields = {
+            "content-length": len(body),
+            "content-type": "application/json",
+            "connection": "close",
+            **headers,
+        }
         lines = "".join(f"{k.replace('_', '-')}: {v}\r\n" for k, v in fields.items())
         self.writer.write(f"HTTP/1.1 {status} X\r\n{lines}\r\n".encode() + body)
         await self.writer.drain()
@@ -64,7 +69,14 @@ class Exchange:
 
 def chunk(delta=None, finish=None, **more):
     choices = [] if delta is None else [{"index": 0, "delta": delta, "finish_reason": finish}]
-    return {"id": "c", "object": "chat.completion.chunk", "created": 0, "model": "m-1", "choices": choices, **more}
+    return {
+        "id": "c",
+        "object": "chat.completion.chunk",
+        "created": 0,
+        "model": "m-1",
+        "choices": choices,
+        **more,
+    }
 
 
 def stream(*chunks):

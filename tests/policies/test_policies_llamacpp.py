@@ -43,7 +43,9 @@ async def test_the_next_prompt_begins_with_the_ids_of_the_turn_before(embedded, 
         PromptMessage(role="assistant", content=first.text, calls=first.calls),
         *(PromptMessage(role="tool", content="$9.99", call_id=c.id, name=c.name) for c in first.calls),
     )
-    second = await embedded.act(request(told, allow_calls=False, previous=first, previous_messages=2, max_tokens=8))
+    second = await embedded.act(
+        request(told, allow_calls=False, previous=first, previous_messages=2, max_tokens=8)
+    )
     assert first.tokens and second.tokens
     before = first.tokens.prompt_ids + first.tokens.output_ids
     assert second.tokens.prompt_ids[: len(before)] == before
@@ -59,7 +61,11 @@ async def test_ids_differ_from_a_new_encoding_where_the_model_wrote_otherwise(em
     assert odd != engine.encode([Segment("today")])
     trace = type(first.tokens)(prompt_ids=first.tokens.prompt_ids, output_ids=odd)
     previous = type(first)(text="today", tokens=trace)
-    told = (*MESSAGES, PromptMessage(role="assistant", content="today"), PromptMessage(role="user", content="and?"))
+    told = (
+        *MESSAGES,
+        PromptMessage(role="assistant", content="today"),
+        PromptMessage(role="user", content="and?"),
+    )
     second = await embedded.act(request(told, previous=previous, previous_messages=2, max_tokens=2))
     assert second.tokens.prompt_ids[: len(trace.prompt_ids) + len(odd)] == trace.prompt_ids + odd
 
@@ -119,7 +125,7 @@ async def test_cancelling_stops_the_engine_in_the_middle(embedded, engine, monke
 async def test_closing_ends_what_runs(engine, weights):
     policy = LlamaCppPolicy(engine, LlamaCppOptions(), uri="llamacpp:", weights=weights)
     task = asyncio.create_task(policy.act(request(allow_calls=False, max_tokens=1500)))
-    while not policy.busy:
+    while not policy.busy:  # noqa: ASYNC110 (a turn of the loop, not a wait)
         await asyncio.sleep(0)
     await asyncio.to_thread(policy.stop)
     with pytest.raises(PolicyUnavailable, match="closed"):
@@ -144,7 +150,9 @@ async def test_special_tokens_in_chat_are_plain_text(embedded, engine):
     special = {engine.vocabulary.special(wire.START), engine.vocabulary.special(wire.END)}
     assert not special & set(engine.encode([Segment(mark)]))
     ids = engine.encode(wire.segments([PromptMessage(role="system", content=mark)]))
-    assert [i for i in ids if i in special] == list(engine.encode([Segment(wire.START, True), Segment(wire.END, True)]))
+    assert [i for i in ids if i in special] == list(
+        engine.encode([Segment(wire.START, True), Segment(wire.END, True)])
+    )
 
 
 def test_pieces_are_encoded_as_the_whole_would_be(engine):
@@ -170,7 +178,18 @@ def test_every_id_of_many_byte_characters_is_told(engine, text):
 
 
 def test_held_back_ids_are_worked_out_or_admitted_unknown():
-    spelled = (b"\xe4", b"\xbb", b"\xe4\xbb", b"\xb7", b"a", b"\xf0", b"\x9f", b"\x8e", b"\xf0\x9f", b"\x9f\x8e")
+    spelled = (
+        b"\xe4",
+        b"\xbb",
+        b"\xe4\xbb",
+        b"\xb7",
+        b"a",
+        b"\xf0",
+        b"\x9f",
+        b"\x8e",
+        b"\xf0\x9f",
+        b"\x9f\x8e",
+    )
     vocabulary = Vocabulary(("",) * len(spelled), spelled, {b: i for i, b in enumerate(spelled)})
     assert vocabulary.fill(b"\xe4\xbb", 1) == (2,)
     assert vocabulary.fill(b"\xe4\xbb", 2) == (0, 1)
@@ -189,7 +208,11 @@ def test_the_header_tells_the_model(model_file):
 
 @pytest.mark.parametrize(
     ("content", "code"),
-    [(b"PK\x03\x04", "gguf-magic"), (b"GGUF\x09\0\0\0" + b"\0" * 16, "gguf-version"), (b"GGUF\x03\0", "gguf-header")],
+    [
+        (b"PK\x03\x04", "gguf-magic"),
+        (b"GGUF\x09\0\0\0" + b"\0" * 16, "gguf-version"),
+        (b"GGUF\x03\0", "gguf-header"),
+    ],
 )
 def test_a_file_that_is_no_model_says_so(tmp_path, content, code):
     path = tmp_path / "m.gguf"
@@ -201,7 +224,9 @@ def test_a_file_that_is_no_model_says_so(tmp_path, content, code):
 
 def test_a_missing_adapter_is_named(model_file, tmp_path):
     with pytest.raises(InputError, match=r"gone\.gguf: no such file"):
-        LlamaCppPolicy.open(LlamaCppOptions(model=model_file, loras=((tmp_path / "gone.gguf", 1.0),), threads=1))
+        LlamaCppPolicy.open(
+            LlamaCppOptions(model=model_file, loras=((tmp_path / "gone.gguf", 1.0),), threads=1)
+        )
 
 
 @pytest.mark.parametrize(
@@ -224,7 +249,7 @@ def test_the_thread_count_is_measured_once(model_file, tmp_path, monkeypatch):
     record = tmp_path / "threads.json"
     kept = json.loads(record.read_text())
     assert list(kept.values()) == [1]
-    record.write_text(json.dumps({key: 7 for key in kept}))
+    record.write_text(json.dumps(dict.fromkeys(kept, 7)))
     assert measured_threads(model_file, "w", cores=1) == 7
 
 

@@ -133,7 +133,8 @@ def test_the_chatml_text():
     assert wire.chat_text(MESSAGES[:4], generate=True) == (
         "<|im_start|>system\nYou are a host.<|im_end|>\n"
         "<|im_start|>user\nprice?<|im_end|>\n"
-        '<|im_start|>assistant\n<tool_call>\n{"name": "price", "arguments": {"n": 3}}\n</tool_call><|im_end|>\n'
+        "<|im_start|>assistant\n<tool_call>\n"
+        '{"name": "price", "arguments": {"n": 3}}\n</tool_call><|im_end|>\n'
         "<|im_start|>user\n<tool_response>\n$9.99\n</tool_response><|im_end|>\n"
         "<|im_start|>assistant\n"
     )
