@@ -2,8 +2,8 @@
 
 Two kinds of time. At a finite ``speed`` the recording drives a real `Room`, faster or slower than life: the
 model's seconds count against ages and deadlines as they do live. At ``"max"`` only chat time counts: the
-clock jumps from one event to the next; merge windows, rates, ages and deletions hold in chat time; the agent's
-own seconds are measured apart and move nothing. A slow policy then answers the same requests as a fast one,
+clock jumps from one event to the next; merge windows, rates, ages and deletions hold in chat time; the
+agent's own seconds are measured apart and move nothing. A slow policy then answers the same requests as a fast one,
 and a deterministic policy gives the same trajectories every time. ``busy_s`` brings the load back in: each
 request then occupies the room for that much chat time, so that the queue, priorities, ages and the deadline
 act as they would with an agent of that speed, still deterministically.
