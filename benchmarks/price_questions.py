@@ -125,7 +125,6 @@ async def run(policy_uri: str, limit: int, out: Path) -> dict[str, object]:
     live = LiveHarness(harness, harness_digest(harness), operations)
     policy = await asyncio.to_thread(open_policy, policy_uri)
     agent = Agent(policy=policy, operations=operations, catalogue=source.current)
-    out.mkdir(parents=True, exist_ok=True)
     path = out / "trajectories.jsonl"
     done = {t.id: t for t in read_trajectories(path)} if path.exists() else {}
     asked = questions(source.current(), limit)
