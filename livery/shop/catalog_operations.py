@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from decimal import Decimal
 from typing import cast
 
@@ -29,10 +30,14 @@ from livery.shop.matching import (
 )
 from livery.shop.money import EXPONENTS, money_value
 from livery.shop.operations import Operation, OperationContext, OperationError, Outcome
+from livery.shop.price_operations import price_time
 from livery.shop.pricing import Price, best_price
 from livery.shop.sizing import advise
 from livery.shop.wording import coupon_terms, pick, promotion_terms, status_text, time_value
 from livery.types import JSON, ErrorKind
+
+_SOON = timedelta(days=14)
+"""A price that ends later than this needs no hurry, and no room in the result."""
 
 
 def get_product(context: OperationContext, arguments: GetProduct) -> Outcome:
@@ -70,13 +75,13 @@ def _head(context: OperationContext, product: Product, *, with_offers: bool = Fa
         value["on_sale_at"] = time_value(catalogue, product.on_sale_at, context.now)
     if product.status is Status.DISCONTINUED:
         return value
-    price = best_price(catalogue, product, now=context.now)
+    price = best_price(catalogue, product, now=price_time(product, context.now))
     value["price"] = dict(money_value(price.total, catalogue.currency))
     if price.saved:
         value["list_price"] = dict(money_value(price.list_unit, catalogue.currency))
         if with_offers:
             value["with"] = [*_offers(catalogue, price)]
-            if price.ends_at is not None:
+            if price.ends_at is not None and price.ends_at - context.now < _SOON:
                 value["price_ends_at"] = time_value(catalogue, price.ends_at, context.now)["text"]
     return value
 
@@ -94,6 +99,10 @@ def _options(product: Product) -> dict[str, JSON]:
         for name, value in variant.options.items():
             if value not in options.setdefault(name, []):
                 options[name].append(value)
+    chart = [row.size for row in product.size_chart.rows] if product.size_chart else []
+    for values in options.values():
+        if set(values) <= set(chart):
+            values.sort(key=chart.index)
     return {name: [*values] for name, values in options.items()}
 
 
@@ -119,7 +128,7 @@ def search(context: OperationContext, arguments: Search) -> Outcome:
     best = max(scores.values(), default=0.0)
     for link in sorted(scores, key=lambda link: (-scores[link], order[link])):
         product = catalogue.by_link[link]
-        if scores[link] < 0.3 * best or (
+        if scores[link] < 0.4 * best or (
             arguments.category and not _in_category(product, arguments.category)
         ):
             continue
@@ -135,7 +144,7 @@ def search(context: OperationContext, arguments: Search) -> Outcome:
 
 
 def _price_now(context: OperationContext, product: Product) -> int:
-    return best_price(context.catalogue, product, now=context.now).total
+    return best_price(context.catalogue, product, now=price_time(product, context.now)).total
 
 
 def _in_category(product: Product, category: str) -> bool:

@@ -26,7 +26,7 @@ _LATIN = re.compile(r"[^\W_\u3040-\u30ff\u3400-\u9fff]+(?:[.'][^\W_\u3040-\u30ff
 _HAN_RUN = re.compile(r"[\u3040-\u30ff\u3400-\u9fff]+")
 _HAN_FUNCTION = re.compile(
     "请问|主播|老板|小姐姐|这个|那个|这款|那款|这件|那件|这双|那双|一下|可以|能不能|是不是|有没有|会不会|可不可以|"
-    "[吗呢啊吧呀哦嘛么的了是有我你您它在和跟与就都也还会能要想个款件]"
+    "[吗呢啊吧呀哦嘛么的了是有我你您它在和跟与就都也还会能要想用个款件]"
 )
 _FUNCTION_WORDS = (
     "a an and any are as at be by can could do does for from get have how i in is it its me my of on or our "
@@ -37,6 +37,7 @@ STOP_WORDS = frozenset(_FUNCTION_WORDS.split())
 """English function words: they weigh a tenth."""
 _STOP_WEIGHT = 0.1
 _TYPO_CUTOFF = 82
+_SHORT_TYPO_CUTOFF = 90
 
 
 @lru_cache(maxsize=4096)
@@ -57,6 +58,10 @@ def tokens(text: str) -> tuple[str, ...]:
     return tuple(found)
 
 
+Pairs = Sequence[tuple[str, str, float]]
+"""(query word, word of the index, likeness 0-1)."""
+
+
 @dataclass(frozen=True, slots=True)
 class Hit:
     index: int
@@ -70,7 +75,13 @@ class Hit:
 class TextIndex:
     """A fixed list of texts, searchable. Built once for a catalogue."""
 
-    def __init__(self, texts: Iterable[str]) -> None:
+    def __init__(self, texts: Iterable[str], *, unknown: float = 0.5) -> None:
+        """
+        Args:
+            unknown: in how many texts a word that stands in none is taken to stand; 1 makes it weigh no more
+                than the rarest.
+        """
+        self._unknown = unknown
         self.documents = [tokens(t) for t in texts]
         self._sets = [frozenset(d) for d in self.documents]
         counts: dict[str, int] = {}
@@ -85,27 +96,29 @@ class TextIndex:
             self._bm25.index([list(d) or [""] for d in self.documents], show_progress=False)
 
     def _weight(self, word: str, documents: int) -> float:
-        weight = log(1 + len(self.documents) / max(documents, 0.5))
+        weight = log(1 + len(self.documents) / max(documents, self._unknown))
         return weight * _STOP_WEIGHT if word in STOP_WORDS else weight
 
     def weight(self, word: str) -> float:
         """IDF of a word; of one that stands nowhere, the highest."""
         return self._weights.get(word) or self._weight(word, 0)
 
-    def expand(self, query: str) -> list[tuple[str, str, float]]:
-        """(query word, word of the index, likeness): itself where known, else the nearest spelling."""
+    def expand(self, query: str) -> Pairs:
+        """Each word with itself where known, else with the nearest spelling."""
         pairs: list[tuple[str, str, float]] = []
         for word in dict.fromkeys(tokens(query)):
             near = word
             likeness = 1.0
             if word not in self._weights and len(word) >= 4 and word.isascii():
-                match = process.extractOne(word, self._fuzzy, scorer=fuzz.ratio, score_cutoff=_TYPO_CUTOFF)
+                # In a short word one letter makes another word: "time" is no "timer".
+                cutoff = _TYPO_CUTOFF if len(word) >= 6 else _SHORT_TYPO_CUTOFF
+                match = process.extractOne(word, self._fuzzy, scorer=fuzz.ratio, score_cutoff=cutoff)
                 if match:
                     near, likeness = match[0], match[1] / 100
             pairs.append((word, near, likeness))
         return pairs
 
-    def share(self, pairs: Sequence[tuple[str, str, float]], index: int, light: frozenset[str]) -> float:
+    def share(self, pairs: Pairs, index: int, light: frozenset[str]) -> float:
         """Share of the query's weight in one text; missing words that are in ``light`` hardly weigh."""
         words = self._sets[index]
         whole = found = 0.0
@@ -143,11 +156,24 @@ class _Names:
         self.names = [(i, n) for i, p in enumerate(catalogue.products) for n in (p.name, *p.aliases)]
         extras = [" ".join((p.category, *_option_values(p))) for p in catalogue.products]
         self.extra = [frozenset(tokens(e)) for e in extras]
-        self.index = TextIndex(n for _, n in self.names)
+        self.index = TextIndex((n for _, n in self.names), unknown=1)
         self.exact: dict[str, list[int]] = {}
         for i, name in self.names:
             if i not in self.exact.setdefault(fold(name), []):
                 self.exact[fold(name)].append(i)
+
+    def mentioned(self, text: str) -> list[tuple[float, int]]:
+        """(share of its best name's weight that stands in ``text``, product); best first, then longest."""
+        said = {near for _, near, _ in self.index.expand(text)}
+        best: dict[int, tuple[float, float]] = {}
+        for j, (i, _) in enumerate(self.names):
+            words = set(self.index.documents[j])
+            whole = sum(self.index.weight(w) for w in words)
+            found = sum(self.index.weight(w) for w in words & said)
+            if found:
+                best[i] = max(best.get(i, (0.0, 0.0)), (found / whole, found))
+        ordered = sorted(best.items(), key=lambda x: (-x[1][0], -x[1][1], x[0]))
+        return [(share, i) for i, (share, _) in ordered]
 
     def scores(self, query: str) -> list[tuple[float, int]]:
         """(0-1, product), best first."""
@@ -176,6 +202,11 @@ def _names(catalogue: Catalogue) -> _Names:
 def match_products(catalogue: Catalogue, name: str) -> list[tuple[float, Product]]:
     """(likeness 0-1, product) of every product whose names share something with ``name``, best first."""
     return [(score, catalogue.products[i]) for score, i in _names(catalogue).scores(name)]
+
+
+def mentioned_products(catalogue: Catalogue, text: str) -> list[tuple[float, Product]]:
+    """(0-1, product) of those that a longer text names: 1 where every word of a name or alias is in it."""
+    return [(share, catalogue.products[i]) for share, i in _names(catalogue).mentioned(text)]
 
 
 def product_by_link(catalogue: Catalogue, link_id: str) -> Product:
@@ -226,7 +257,7 @@ def _near_links(catalogue: Catalogue, said: str) -> list[Product]:
     near = [catalogue.by_link[n] for n in (n.lstrip("0") or "0" for n in numbers) if n in catalogue.by_link]
     if not near:
         alike = process.extract(
-            said.strip(), list(catalogue.by_link), scorer=fuzz.ratio, limit=3, score_cutoff=60
+            said.strip(), list(catalogue.by_link), scorer=fuzz.ratio, limit=3, score_cutoff=75
         )
         near = [catalogue.by_link[link] for link, _, _ in alike]
     near += [p for s, p in match_products(catalogue, said)[:3] if s >= 0.5]
@@ -255,22 +286,24 @@ def match_variants(product: Product, said: str) -> tuple[Variant, ...]:
     Raises:
         OperationError: not found, with the options there are. A part that fits no option is never ignored.
     """
-    text = fold(said)
+    text = _units(fold(said))
     for variant in product.variants:
-        if fold(variant.sku) == text:
+        if fold(variant.sku) == fold(said):
             return (variant,)
     chosen: dict[str, set[str]] = {}
-    left = text
     values = sorted(
         {(name, value) for v in product.variants for name, value in v.options.items()},
         key=lambda nv: (-len(nv[1]), nv),
     )
-    for attempt in (left, _size_words(left)):
-        chosen, left = _take_values(values, attempt)
-        if chosen and not _FILLER.sub("", left):
-            break
     names = {fold(n) for v in product.variants for n in v.options}
-    rest = _FILLER.sub(" ", " ".join(w for w in left.split() if w not in names)).strip()
+    rest = text
+    for attempt in dict.fromkeys((text, _size_words(text))):
+        chosen, left = _take_values(values, attempt)
+        rest = _FILLER.sub(" ", " ".join(w for w in left.split() if w not in names)).strip()
+        if chosen and not rest:
+            break
+    if rest:
+        rest = _take_parts(values, chosen, rest)
     if not chosen or rest:
         raise OperationError(
             ErrorKind.NOT_FOUND,
@@ -305,17 +338,49 @@ def _size_words(text: str) -> str:
     return text
 
 
+_UNITS = {"毫升": "ml", "毫安": "mah", "厘米": "cm", "千克": "kg"}
+
+
+def _units(text: str) -> str:
+    for unit, short in _UNITS.items():
+        text = text.replace(unit, short)
+    return text
+
+
 def _take_values(values: Iterable[tuple[str, str]], text: str) -> tuple[dict[str, set[str]], str]:
     """Option values named in ``text``, the longest first, and what is left of it."""
     chosen: dict[str, set[str]] = {}
     for name, value in values:
-        folded = fold(value)
+        folded = _units(fold(value))
         for form in dict.fromkeys((folded, re.sub(r"(?<=.)[色码号]$", "", folded))):
-            edge_before = r"(?<![^\W_\u3400-\u9fff])" if form[0].isascii() else ""
-            edge_after = r"(?![^\W_\u3400-\u9fff])" if form[-1].isascii() else ""
-            pattern = edge_before + re.escape(form) + edge_after
+            pattern = _bounded(form)
             if re.search(pattern, text):
                 text = re.sub(pattern, " ", text)
                 chosen.setdefault(name, set()).add(value)
                 break
     return chosen, text
+
+
+def _take_parts(values: Iterable[tuple[str, str]], chosen: dict[str, set[str]], rest: str) -> str:
+    """Adds to ``chosen`` the values that hold a word of ``rest`` ("green" in "forest green").
+
+    Returns:
+        The words that fit none, or options of two kinds.
+    """
+    left: list[str] = []
+    for word in rest.split():
+        holding = [
+            (n, v) for n, v in values if n not in chosen and re.search(_bounded(word), _units(fold(v)))
+        ]
+        if len({n for n, _ in holding}) != 1:
+            left.append(word)
+            continue
+        chosen[holding[0][0]] = {v for _, v in holding}
+    return " ".join(left)
+
+
+def _bounded(form: str) -> str:
+    """A pattern of ``form`` as whole Latin words ("L" is not in "XL"), a space before a unit or not."""
+    before = r"(?<![^\W_\u3400-\u9fff])" if form[0].isascii() else ""
+    after = r"(?![^\W_\u3400-\u9fff])" if form[-1].isascii() else ""
+    return before + re.sub(r"(\d)(?:\\ )?([a-z])", r"\1\\s*\2", re.escape(form)) + after

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from livery.shop.arguments import ListPromotions, Quote, read, schema_of
 from livery.shop.catalogue import Coupon, Product, Promotion, Status, Variant
 from livery.shop.matching import describe_options, match_variants, product_by_link
@@ -12,6 +14,7 @@ from livery.shop.wording import coupon_terms, promotion_terms, refusal_text, sta
 from livery.types import JSON, ErrorKind
 
 _REFUSED_SHOWN = 3
+"""Of coupons that nobody asked for; each one asked for is answered."""
 
 
 def quote(context: OperationContext, arguments: Quote) -> Outcome:
@@ -27,7 +30,7 @@ def quote(context: OperationContext, arguments: Quote) -> Outcome:
     price = best_price(
         catalogue,
         product,
-        now=context.now,
+        now=price_time(product, context.now),
         variant=variants[0] if variants else None,
         quantity=arguments.quantity,
         coupons=arguments.coupons,
@@ -39,11 +42,17 @@ def quote(context: OperationContext, arguments: Quote) -> Outcome:
         status = Status.SOLD_OUT
     if status is not Status.ON_SALE:
         value["status"] = status_text(catalogue, status)
-    value.update(price_value(context, price))
+    value.update(price_value(context, price, asked=arguments.coupons is not None))
     return Outcome(value=value)
 
 
-def price_value(context: OperationContext, price: Price) -> dict[str, JSON]:
+def price_time(product: Product, now: datetime) -> datetime:
+    """When a price asked for now would be paid: of an upcoming product not before it opens."""
+    opens = product.on_sale_at if product.status is Status.UPCOMING else None
+    return max(now, opens) if opens is not None else now
+
+
+def price_value(context: OperationContext, price: Price, *, asked: bool = False) -> dict[str, JSON]:
     """A price as a result: list price, one line an adjustment with its reason, what is paid, until when."""
     catalogue = context.catalogue
 
@@ -76,10 +85,10 @@ def price_value(context: OperationContext, price: Price) -> dict[str, JSON]:
         value["saved"] = money(price.saved)
     if price.ends_at is not None:
         value["ends_at"] = time_value(catalogue, price.ends_at, context.now)
-    refused = [_refused(context, r) for r in price.refused_coupons]
-    refused += [_refused(context, r) for r in price.refused_promotions if r.why is not Why.NO_GAIN]
+    refused = list(price.refused_coupons if asked else price.refused_coupons[:_REFUSED_SHOWN])
+    refused += [r for r in price.refused_promotions if r.why is not Why.NO_GAIN]
     if refused:
-        value["not_used"] = [*refused[:_REFUSED_SHOWN]] if len(refused) > _REFUSED_SHOWN else [*refused]
+        value["not_used"] = [_refused(context, r) for r in refused]
     return value
 
 

@@ -23,7 +23,7 @@ from livery.shop.arguments import (
     schema_of,
 )
 from livery.shop.catalogue import Catalogue, ExcludedRegion, Faq, Product, ShippingRegion, Status
-from livery.shop.matching import TextIndex, fold, product_by_link, tokens
+from livery.shop.matching import Pairs, TextIndex, fold, mentioned_products, product_by_link, tokens
 from livery.shop.money import money_value
 from livery.shop.operations import Operation, OperationContext, OperationError, Outcome
 from livery.shop.pricing import best_price
@@ -159,61 +159,70 @@ def _policy_indexes(catalogue: Catalogue) -> tuple[TextIndex, TextIndex]:
 # ----------------------------------------------------------------------------- faq.search
 
 
+_RANKED = 30
+"""Candidates of BM25 that are looked at closely."""
+_NAMED = 0.75
+"""Share of a product's name from which the question is about it."""
+_ANSWER_SHARE = 0.7
+_LEAST = 0.2
+
+
 class _FaqIndex:
     def __init__(self, catalogue: Catalogue) -> None:
         self.entries: list[tuple[Product | None, Faq]] = [(None, f) for f in catalogue.faq]
         self.entries += [(p, f) for p in catalogue.products for f in p.faq]
         self.questions = TextIndex(f.question for _, f in self.entries)
-        self.answers = TextIndex(f.answer for _, f in self.entries)
+        self.texts = TextIndex(f"{f.question} {f.answer}" for _, f in self.entries)
         self.names: dict[str, frozenset[str]] = {
             p.link_id: frozenset(t for n in (p.name, *p.aliases) for t in tokens(n))
             for p in catalogue.products
         }
 
-    def scores(self, query: str, among: list[int], light: frozenset[str]) -> list[tuple[float, int]]:
-        """(0-1, entry), best first.
+    def candidates(self, query: str, wanted: set[str]) -> list[int]:
+        """Entries of the store and of the products ``wanted`` (all where empty), the best by BM25."""
+        among = [i for i, (p, _) in enumerate(self.entries) if not p or not wanted or p.link_id in wanted]
+        return [hit.index for hit in self.texts.search(query, among)[:_RANKED]]
 
-        Both ways count: how much of the query the entry's question holds, and how much of the question was
-        asked; an answer that holds the query's words counts for half.
+    def score(self, by_question: Pairs, by_text: Pairs, i: int, light: frozenset[str]) -> float:
+        """0-1. Both ways count: how much of the query the entry holds, how much of its question was asked.
+
+        What only the answer holds counts less; a product's own name, in the query or not, hardly counts.
         """
-        by_question = self.questions.expand(query)
-        by_answer = self.answers.expand(query)
+        product, _ = self.entries[i]
+        light = light | self.names[product.link_id] if product else light
+        share = self.questions.share(by_question, i, light)
+        in_text = self.texts.share(by_text, i, light)
+        share += _ANSWER_SHARE * max(0.0, in_text - share)
         said = {near for _, near, _ in by_question}
-        asked = " ".join(near for _, near, _ in by_question)
-        found: list[tuple[float, int]] = []
-        for i in among:
-            product, _ = self.entries[i]
-            names = light | self.names[product.link_id] if product else light
-            share = self.questions.share(by_question, i, names)
-            in_answer = self.answers.share(by_answer, i, names)
-            if share <= 0 and in_answer <= 0:
-                continue
-            words = self.questions.documents[i]
-            weights = {w: self.questions.weight(w) for w in words}
-            reverse = sum(x for w, x in weights.items() if w in said) / (sum(weights.values()) or 1.0)
-            likeness = fuzz.token_sort_ratio(asked, " ".join(words)) / 100
-            score = 0.6 * share + 0.25 * reverse + 0.15 * likeness
-            found.append((max(score, 0.55 * in_answer), i))
-        return sorted(found, key=lambda x: (-x[0], x[1]))
+        weights = {
+            w: self.questions.weight(w) * (0.1 if w in light and w not in said else 1.0)
+            for w in self.questions.documents[i]
+        }
+        asked = sum(x for w, x in weights.items() if w in said) / (sum(weights.values()) or 1.0)
+        words = " ".join(self.questions.documents[i])
+        likeness = fuzz.token_sort_ratio(" ".join(near for _, near, _ in by_question), words) / 100
+        return 0.6 * share + 0.25 * asked + 0.15 * likeness
 
 
 def search_faq(context: OperationContext, arguments: SearchFaq) -> Outcome:
     catalogue = context.catalogue
     index = catalogue.derived("faq.index", _FaqIndex)
-    wanted: set[str] = set()
     if arguments.link_id:
         wanted = {product_by_link(catalogue, arguments.link_id).link_id}
     else:
-        said = set(tokens(arguments.query))
-        wanted = {link for link, names in index.names.items() if len(names & said) >= 2}
-        if context.state.on_screen in catalogue.by_link:
-            wanted.add(context.state.on_screen)
+        mentioned = mentioned_products(catalogue, arguments.query)
+        wanted = {product.link_id for share, product in mentioned if share >= _NAMED}
+        if not wanted and context.state.on_screen in catalogue.by_link:
+            wanted = {context.state.on_screen}
     # With no product meant or shown, every product's answers count, each with its link id.
-    among = [i for i, (p, _) in enumerate(index.entries) if not p or not wanted or p.link_id in wanted]
     light = frozenset(t for link in wanted for t in index.names[link])
+    by_question, by_text = index.questions.expand(arguments.query), index.texts.expand(arguments.query)
+    scored = [
+        (index.score(by_question, by_text, i, light), i) for i in index.candidates(arguments.query, wanted)
+    ]
     results: list[JSON] = []
-    for score, i in index.scores(arguments.query, among, light)[: arguments.limit]:
-        if score < 0.2:
+    for score, i in sorted(scored, key=lambda x: (-x[0], x[1]))[: arguments.limit]:
+        if score < _LEAST:
             break
         product, faq = index.entries[i]
         entry: dict[str, JSON] = {"question": faq.question, "answer": faq.answer}

@@ -103,7 +103,8 @@ def coupon_terms(catalogue: Catalogue, coupon: Coupon) -> str:
     else:
         gives = percent(catalogue, coupon.percent_off or 0)
     if coupon.threshold:
-        gives = f"满{threshold}{gives}" if zh else f"{gives} from {threshold}"
+        takes = "享" if coupon.percent_off is not None else ""  # a digit would run into the threshold's
+        gives = f"满{threshold}{takes}{gives}" if zh else f"{gives} from {threshold}"
     elif zh and coupon.amount_off is not None:
         gives = f"无门槛{gives}"
     if coupon.cap is not None:
