@@ -134,11 +134,23 @@ def _fields(component: BaseModel) -> dict[str, str]:
 
 
 def _texts(values: dict[str, Any]) -> dict[str, str]:
-    return {k: v if isinstance(v, str) else _text(v) for k, v in values.items()}
+    return {k: v if isinstance(v, str) else _text(v, ordered=k == "input_schema") for k, v in values.items()}
 
 
-def _text(value: Any) -> str:
-    return dump_yaml(value).removesuffix("\n") if isinstance(value, (dict, list)) else json.dumps(value)
+def _text(value: Any, *, ordered: bool) -> str:
+    if isinstance(value, (dict, list)):
+        return dump_yaml(value if ordered else _sorted(value)).removesuffix("\n")
+    return json.dumps(value)
+
+
+def _sorted(value: Any) -> Any:
+    """With mapping keys sorted: their order is no content outside a tool's schema, so it is no change."""
+    if isinstance(value, dict):
+        items = sorted(dict[str, Any](value).items())  # pyright: ignore[reportUnknownArgumentType]
+        return {k: _sorted(v) for k, v in items}
+    if isinstance(value, list):
+        return [_sorted(v) for v in list[Any](value)]  # pyright: ignore[reportUnknownArgumentType]
+    return value
 
 
 def _field_diffs(old: dict[str, str], new: dict[str, str], context: int) -> Iterator[FieldDiff]:
@@ -161,7 +173,7 @@ _STYLE = {"added": "green", "removed": "red", "changed": "yellow", "moved": "cya
 _LINE_STYLE = {"+": "green", "-": "red", "@": "cyan"}
 
 
-def diff_text(diff: HarnessDiff) -> Text:
+def text_diff(diff: HarnessDiff) -> Text:
     """For a terminal; ``.plain`` is the same without colours."""
     if diff.empty:
         return Text("no difference")
@@ -177,7 +189,7 @@ def diff_text(diff: HarnessDiff) -> Text:
     return out
 
 
-def diff_html(diff: HarnessDiff) -> str:
+def html_diff(diff: HarnessDiff) -> str:
     """An HTML fragment with everything from the harnesses escaped; classes are the page's to style."""
     if diff.empty:
         return '<p class="diff-empty">no difference</p>'

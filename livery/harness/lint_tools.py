@@ -19,6 +19,20 @@ from livery.harness.source import Location, closest, one_of, shown_value
 Finding = tuple[Location, str, str, str]
 """(place in the tool's file, severity, code, message)."""
 
+RUNTIME_OPERATIONS: Mapping[str, Mapping[str, Any]] = {
+    "harness.load_skill": {
+        "type": "object",
+        "properties": {"name": {"type": "string"}},
+        "required": ["name"],
+    },
+    "harness.read_skill_file": {
+        "type": "object",
+        "properties": {"skill": {"type": "string"}, "path": {"type": "string"}},
+        "required": ["skill", "path"],
+    },
+}
+"""What a tool may be bound to besides the shop's operations: the agent itself does these."""
+
 _PORTABLE_NAME = re.compile(r"^[A-Za-z0-9_-]{1,64}$")
 
 
@@ -53,6 +67,7 @@ def check_tool(
         yield ("result", "template"), "warning", "tool-result", message
     if operations is None or faults:
         return
+    operations = {**RUNTIME_OPERATIONS, **operations}
     operation = tool.binding.operation
     if operation.startswith("mcp."):
         if operation.split(".")[1] not in servers:

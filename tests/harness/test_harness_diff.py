@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from harness_examples import write_example
 
-from livery.harness.diff import diff_harnesses, diff_html, diff_text
+from livery.harness.diff import diff_harnesses, html_diff, text_diff
 from livery.harness.digest import harness_digest
 from livery.harness.folder import load_harness
 from livery.harness.model import Harness, Limits, Skill, SkillFile
@@ -27,8 +27,8 @@ def test_equal_harnesses_have_no_difference(shop: Harness) -> None:
     diff = diff_harnesses(shop, shop)
     assert diff.empty
     assert (diff.old, diff.new) == (harness_digest(shop), harness_digest(shop))
-    assert diff_text(diff).plain == "no difference"
-    assert diff_html(diff) == '<p class="diff-empty">no difference</p>'
+    assert text_diff(diff).plain == "no difference"
+    assert html_diff(diff) == '<p class="diff-empty">no difference</p>'
 
 
 def test_a_renamed_skill_is_the_same_skill_changed(shop: Harness) -> None:
@@ -66,6 +66,19 @@ def test_each_field_has_its_own_lines(shop: Harness) -> None:
     }
 
 
+def test_the_order_of_keys_is_a_change_only_where_it_is_content(shop: Harness) -> None:
+    hook = shop.hooks[0]
+    rule = dict(reversed(hook.params["rules"][0].items()))
+    tool = shop.tools[0]
+    turned = {**tool.input_schema, "properties": dict(reversed(tool.input_schema["properties"].items()))}
+    new = shop.replace(
+        hooks=(hook.model_copy(update={"params": {"rules": [rule]}}), shop.hooks[1]),
+        tools=(tool.model_copy(update={"input_schema": turned}),),
+    )
+    (change,) = diff_harnesses(shop, new).components
+    assert (change.component, [f.field for f in change.fields]) == ("tools/get_item", ["input_schema"])
+
+
 def test_added_and_removed_components_show_whole(shop: Harness) -> None:
     extra = Skill(key="new", name="new", description="Say hi.", body="Hi")
     diff = diff_harnesses(shop, shop.replace(skills=(shop.skills[0], extra), hooks=shop.hooks[1:]))
@@ -99,7 +112,7 @@ def test_the_fewest_moves_explain_a_new_order(
 
 def test_terminal_text_marks_kinds_and_lines(shop: Harness) -> None:
     qa = shop.skills[0].model_copy(update={"name": "product-help"})
-    text = diff_text(diff_harnesses(shop, shop.replace(skills=(shop.skills[1], qa), hooks=shop.hooks[:1])))
+    text = text_diff(diff_harnesses(shop, shop.replace(skills=(shop.skills[1], qa), hooks=shop.hooks[:1])))
     lines = text.plain.split("\n")
     moved = next(i for i, line in enumerate(lines) if "moved" in line or "(place" in line)
     assert lines[moved] in (
@@ -115,7 +128,7 @@ def test_terminal_text_marks_kinds_and_lines(shop: Harness) -> None:
 def test_html_escapes_everything_that_comes_from_a_harness(shop: Harness) -> None:
     evil = "<script>alert('x')</script>"
     skill = Skill(key=evil, name=evil, description=evil, body=evil, extra={evil: evil})
-    html = diff_html(diff_harnesses(shop, shop.replace(skills=(skill,))))
+    html = html_diff(diff_harnesses(shop, shop.replace(skills=(skill,))))
     assert "<script" not in html
     assert "&lt;script&gt;" in html
     assert html.count("<section") == html.count("</section>") == 3
