@@ -33,6 +33,10 @@ xllamacpp: Any = importlib.import_module("xllamacpp")
 BATCH = 256
 """Prompt tokens evaluated at a time: a cancelled prefill stops at the next such step."""
 
+CACHE_MIB = 512
+"""Memory for prefixes that no slot holds now: other rooms, the other release of a split channel. A request
+swaps its prefix back in some 10 ms; llama.cpp's own limit would be 8 GiB."""
+
 Adapters = tuple[tuple[Path, float], ...]
 
 
@@ -91,9 +95,7 @@ class Engine:
         params.cpuparams.n_threads = threads
         params.cpuparams_batch.n_threads = threads
         params.lora_adapters = [xllamacpp.CommonAdapterLoraInfo(str(path), scale) for path, scale in loras]
-        params.cache_ram_mib = (
-            0  # slots are the cache; llama.cpp would keep up to 8 GiB of old ones beside them
-        )
+        params.cache_ram_mib = CACHE_MIB
         params.warmup = False
         params.verbosity = -1
         params.ui = False

@@ -28,12 +28,13 @@ class Intent:
     asked: re.Pattern[str]
     tool: re.Pattern[str]
     skill: re.Pattern[str]
-    facts: re.Pattern[str]
-    """Result fields worth saying, by their last name."""
+    facts: tuple[re.Pattern[str], ...]
+    """Result fields worth saying, by their last name, the best first."""
 
 
-def _intent(name: str, asked: str, tool: str, skill: str, facts: str) -> Intent:
-    return Intent(name, *(re.compile(p, re.IGNORECASE) for p in (asked, tool, skill, facts)))
+def _intent(name: str, asked: str, tool: str, skill: str, *facts: str) -> Intent:
+    words = (re.compile(p, re.IGNORECASE) for p in (asked, tool, skill))
+    return Intent(name, *words, tuple(re.compile(p, re.IGNORECASE) for p in facts))
 
 
 INTENTS = (
@@ -41,7 +42,7 @@ INTENTS = (
         "handoff",
         r"\bbroken|complain|scam|damaged|wrong item|real person|human\b|投诉|人工|坏了|骗|发错|质量问题",
         r"hand|staff|person\b|human|transfer|escalat|人工|转给|客服",
-        r"complain|hand-?off|person|投诉|人工|客服",
+        r"complain|hand-?off|broken|投诉|人工|客服",
         r"^text$|message",
     ),
     _intent(
@@ -49,7 +50,9 @@ INTENTS = (
         r"\bship|deliver|postage|arrive|how long|发货|运费|快递|几天|包邮|寄",
         r"shipping|deliver|postage|freight|运费|时效|物流",
         r"shipping|deliver|运费|物流|几天",
-        r"^fee$|days|^text$|reason|free",
+        r"^fee$|运费",
+        r"^delivery$|days|时效",
+        r"reason|^text$",
     ),
     _intent(
         "policy",
@@ -63,14 +66,16 @@ INTENTS = (
         r"\bsize|\bfits?\b|\d\s*(?:cm|kg|lbs?)\b|尺码|什么码|多大码|身高|体重|偏[大小]",
         r"\bsize|fit\b|尺码|码数|身高",
         r"\bsize|fit|尺码|身高",
-        r"^size$|^text$|note|reason",
+        r"^size$|尺码",
+        r"note|reason|^text$",
     ),
     _intent(
         "stock",
         r"\bstock|available|any left|sold out|有货|库存|还有吗|还有没有|断货",
         r"\bstock|availab|inventory|库存",
         r"\bstock|有没有?货|还有没有货|商品本身",
-        r"^status$|available|^stock$",
+        r"^stock$|available|库存",
+        r"^status$|状态",
     ),
     _intent(
         "price",
@@ -78,23 +83,26 @@ INTENTS = (
         r"|多少钱|价格|几块|优惠|[领用]券|便宜|到手|打折",
         r"price|cost\b|quote|到手价|价格|算.*价",
         r"price|discount|多少钱|券后价|价格",
-        r"^total$|^unit_price$|price$|到手|价$",
+        r"^total$|到手|合计",
+        r"^unit_price$|^price$|价$",
+        r"price",
     ),
     _intent(
         "compare",
         r"compar|differen|better|\bvs\b|recommend|which one|对比|区别|哪个好|哪款|推荐",
-        r"find|search|搜",
+        r"compar|differen|对比|差别",
         r"compar|recommend|对比|推荐",
-        r"^name$|price$",
+        r"^price$|价$",
     ),
     _intent(
         "product",
         r"what is|what's|material|colou?rs?|feature|made of|tell me|这款|材质|颜色|怎么用|是什么|功能",
         r"facts|product detail|one product|资料|详情",
         r"what an item|feature|material|商品本身|材质",
-        r"summary|description|material|^price$|selling",
+        r"points|selling|卖点",
+        r"summary|description|material|材质|参数",
     ),
-    _intent("talk", r"", r"$^", r"greet|small.?talk|off-topic|打招呼|闲聊", r"$^"),
+    _intent("talk", r"", r"$^", r"greet|small.?talk|off-topic|打招呼|闲聊"),
 )
 _BY_NAME = {intent.name: intent for intent in INTENTS}
 
@@ -120,7 +128,23 @@ _MEASURES = (
     (re.compile(r"weight|体重", re.IGNORECASE), re.compile(r"(\d{2,3}(?:\.\d)?)\s*(?:kg|公斤)")),
 )
 _HAN = re.compile(r"[一-鿿]")
-_SPOKEN_CHARS = 160
+_BARE = re.compile(
+    r"^(?:text|reason|note|answer|points|message|total|到手价|unit_price|price)$", re.IGNORECASE
+)
+"""Fields whose value is said without their name."""
+_LABELS = {
+    "fee": "运费",
+    "delivery": "时效",
+    "stock": "库存",
+    "size": "尺码",
+    "status": "状态",
+    "price": "价格",
+}
+"""Chinese for field names that a tool left in English."""
+_FILLERS = re.compile(
+    r"这[个款件]?|那[个款件]?|它|主播|请问|现在|一下|[吗呢啊呀吧的了和穿\s?？!！,，.。]|\d+号?"
+)
+_SPOKEN_CHARS = 200
 
 
 class HostPlay:
@@ -247,6 +271,8 @@ class Scene:
     question: str
     """What viewers wrote, without their names."""
     intent: Intent
+    links: tuple[str, ...]
+    """Every link that the question names."""
     link: str
     """The link meant: named in the question, else the one on screen, else empty."""
     skills: tuple[tuple[str, str], ...]
@@ -260,23 +286,33 @@ def read_scene(messages: Sequence[PromptMessage]) -> Scene:
     user = next((m.content for m in messages if m.role == "user"), "")
     question = read_question(user)
     intent = next(i for i in INTENTS if i.asked.search(question))
-    numbered = _NUMBERED.search(question)
-    han = _HAN_NUMBERED.search(question)
-    link = next(filter(None, numbered.groups())) if numbered else ""
-    if han:
-        link = str("一二三四五六七八九十".index(han[1]) + 1)
+    named = [next(filter(None, m.groups())) for m in _NUMBERED.finditer(question)]
+    named += [str("一二三四五六七八九十".index(m[1]) + 1) for m in _HAN_NUMBERED.finditer(question)]
+    if intent.name == "compare" and len(named) < 2:
+        named = re.findall(r"\d{1,4}", question)
+    link = named[0] if named else ""
     on_screen = _ON_SCREEN.search(user)
-    if not link and on_screen and not _names_another(question):
+    if not link and on_screen and not _names_another(question, intent):
         link = on_screen[1]
     skills = tuple((m[1] or m[3], m[2] or m[4]) for m in _SKILL_LINE.finditer(system))
-    return Scene(question, intent, link, skills, bool(_HAN.search(system[:400] or question)))
-
-
-def _names_another(question: str) -> bool:
-    """Whether it asks for an item by its name rather than "this one"."""
-    return bool(re.search(r"\bthe \w{4,}|\bany\b|有没有", question, re.IGNORECASE)) and not re.search(
-        r"\bthis\b|\bit\b|这个|这款", question, re.IGNORECASE
+    return Scene(
+        question,
+        intent,
+        tuple(dict.fromkeys(named)),
+        link,
+        skills,
+        bool(_HAN.search(system[:400] or question)),
     )
+
+
+def _names_another(question: str, intent: Intent) -> bool:
+    """Whether it asks for an item by its name rather than "this one"."""
+    if re.search(r"\bthis\b|\bit\b|这[个款件]", question, re.IGNORECASE):
+        return False
+    if _HAN.search(question):
+        rest = _FILLERS.sub("", intent.asked.sub("", question))
+        return intent.name in ("price", "stock", "product") and len(_HAN.findall(rest)) > 1
+    return bool(re.search(r"\bthe (?!price|cost|size)\w{3,}|\bany (?!left)", question, re.IGNORECASE))
 
 
 def read_question(user: str) -> str:
@@ -314,7 +350,9 @@ def _skill_call(tools: Sequence[ToolSurface], scene: Scene) -> Planned | None:
         return None
     talk = _BY_NAME["talk"].skill
     pattern = scene.intent.skill
-    skill = next((n for n, about in scene.skills if pattern.search(f"{n} {about}")), None)
+    counts = [len(pattern.findall(f"{name} {about}")) for name, about in scene.skills]
+    best = counts.index(max(counts))
+    skill = scene.skills[best][0] if counts[best] else None
     skill = skill or next((n for n, about in scene.skills if talk.search(about)), scene.skills[0][0])
     required = tool.input_schema.get("required") or list(_properties(tool))
     return tool.name, {str(required[0]): skill}
@@ -356,14 +394,10 @@ def _argument(name: str, schema: Mapping[str, Any], scene: Scene, link: str, *, 
     if _LINK.search(name) or (_LINK.search(about) and not _NAME.search(name)):
         if not link:
             return None
-        as_kind = int(link) if kind == "integer" else link
-        return (
-            [as_kind]
-            if kind == "array" and int(schema.get("minItems", 1)) < 2
-            else as_kind
-            if kind != "array"
-            else None
-        )
+        if kind == "array":
+            links = list(scene.links or (link,))
+            return links if len(links) >= int(schema.get("minItems", 1)) else None
+        return int(link) if kind == "integer" else link
     for field, pattern in _MEASURES:
         if field.search(name) and (found := pattern.search(scene.question)):
             return float(next(filter(None, found.groups())))
@@ -390,27 +424,43 @@ def spoken_facts(text: str, intent: Intent, *, chinese: bool) -> str:
     if not pairs or re.match(r'\s*(?:error\b|<error|\{"error")', text):
         return ""
     name = next((v for k, v in pairs if re.search(r"(?:^|\.)name$|商品名", k)), "")
-    facts = [
-        (key.rpartition(".")[2], value)
-        for key, value in pairs
-        if intent.facts.search(re.sub(r"\[\d+\]", "", key).rpartition(".")[2]) and value != name
-    ]
+    leaf = [(re.sub(r"\[\d+\]", "", key).rpartition(".")[2], value) for key, value in pairs]
+    found = (next(((k, v) for k, v in leaf if p.search(k) and v != name), None) for p in intent.facts)
+    facts = [fact for fact in found if fact]
+    if intent.name == "price":
+        facts = facts[:1]  # one price is the answer; more of them would be a puzzle
+    elif intent.name == "compare":
+        facts = []
+        names = [v for k, v in leaf if _NAME.fullmatch(k)]
+        prices = [v for k, v in leaf if intent.facts[0].search(k)]
+        if len(names) > 1:
+            name = ""
+            facts = [("", f"{n} {p}") for n, p in zip(names, prices, strict=False)]
     if not facts:
-        facts = [
-            (k, v) for k, v in pairs if k == "" or re.search(r"(?:^|\.)(?:answer|text|summary|status)$", k)
-        ][:1]
-    sentences: list[str] = []
-    for key, value in facts[:2]:
-        label = key.replace("_", " ").strip()
-        prose = len(value) > 24 or not label
-        sentences.append(
-            value.rstrip("。.") if prose else f"{label} {value}" if not chinese else f"{label}是{value}"
-        )
-    if not sentences:
+        facts = [(k, v) for k, v in leaf if k in ("", "answer", "text", "summary", "status")][:1]
+    if not facts:
         return ""
+    said = [
+        value.rstrip("。.") if not k or _BARE.match(k) else _labelled(k, value, chinese)
+        for k, value in facts[:2]
+    ]
     head = (f"{name}," if chinese else f"{name}: ") if name else ""
-    said = head + (",".join(sentences) if chinese else ", ".join(sentences))
-    return said[:_SPOKEN_CHARS].strip() + ("。" if chinese else ".")
+    return _whole_sentences(head + (",".join(said) if chinese else ", ".join(said)), "。" if chinese else ".")
+
+
+def _labelled(key: str, value: str, chinese: bool) -> str:
+    if chinese:
+        return f"{_LABELS.get(key, key)}{value}"
+    return f"{key.replace('_', ' ')} {value}"
+
+
+def _whole_sentences(text: str, stop: str) -> str:
+    """``text`` up to the last sentence that is not too long to say."""
+    if len(text) <= _SPOKEN_CHARS:
+        return text.strip() + stop
+    short = text[:_SPOKEN_CHARS]
+    end = max(short.rfind(mark) for mark in (". ", "。", "! ", "!"))
+    return short[: end + 1].strip() if end > 0 else ""
 
 
 def _pairs(text: str) -> Sequence[tuple[str, str]]:
