@@ -43,8 +43,8 @@ _RUNTIME_TOOLS = {LOAD_SKILL: "load_skill", "harness.read_skill_file": "read_ski
 ESSENTIAL_HOOKS = (
     "input_screening",
     "argument_schema",
-    "reply_skill",
-    "reply_format",
+    "reply_skill_required",
+    "speech_format",
     "grounding",
     "banned_claims",
     "promises",

@@ -11,7 +11,9 @@ from pydantic import BaseModel, ConfigDict
 
 from livery.errors import Problem
 from livery.harness.folder import load_harness
+from livery.harness.hooks.builtin import BUILTINS as REGISTERED
 from livery.harness.lint import (
+    ESSENTIAL_HOOKS,
     PROMPT_VARIABLES,
     REQUEST_VARIABLES,
     Builtin,
@@ -289,6 +291,11 @@ def test_a_missing_guard_is_a_warning_and_only_where_there_is_one_to_have(tmp_pa
     (problem,) = run(tmp_path, builtins=BUILTINS)
     assert (problem.code, problem.severity) == ("hook-missing", "warning")
     assert "grounding" in problem.message
+
+
+def test_the_guards_lint_asks_for_are_registered() -> None:
+    assert set(ESSENTIAL_HOOKS) <= set(REGISTERED)
+    assert {REGISTERED[name].checkpoint for name in ESSENTIAL_HOOKS} == {"request", "tool_call", "reply"}
 
 
 def test_paging_belongs_to_the_result_and_not_to_the_operation(tmp_path: Path) -> None:
