@@ -1,0 +1,337 @@
+"""What a host says for what is written: one row a case, English and Chinese."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from livery.room.speech.lexicon import read_aloud
+from livery.room.speech.numbers import (
+    chinese_integer,
+    chinese_number,
+    english_integer,
+    english_number,
+    english_ordinal,
+    english_year,
+)
+
+ENGLISH = {
+    # shop words
+    "88VIP members save $10": "eighty-eight V I P members save ten dollars",
+    "The 618 sale": "The six eighteen sale",
+    "On 6.18 we start": "On six eighteen we start",
+    "The 11.11 sale": "The eleven eleven sale",
+    "618ml": "six hundred eighteen milliliters",
+    "$618": "six hundred eighteen dollars",
+    "24/7 support": "twenty-four seven support",
+    "Buy 2 get 1 free": "Buy two get one free",
+    "2-in-1": "two in one",
+    "3 in 1 charger": "three in one charger",
+    "SPF50+ PA++++": "S P F fifty plus P A four plus",
+    "SPF 30": "S P F thirty",
+    "a VIP price": "a V I P price",
+    # sizes
+    "It comes in S/M/L/XL": "It comes in small, medium, large, extra large",
+    "S or M?": "small or medium?",
+    "size M is in stock": "size medium is in stock",
+    "XXL fits you": "double X L fits you",
+    "2XL or 3XL": "two X L or three X L",
+    "XS-3XL": "extra small to three X L",
+    "I'm 5'10, M&M's fan": "I'm five foot ten, M and M's fan",
+    # links and numbers of things
+    "Link 3": "Link three",
+    "No.3 is great": "number three is great",
+    "No. 12": "number twelve",
+    "item #3": "item number three",
+    # money
+    "$19.99": "nineteen ninety-nine",
+    "$19": "nineteen dollars",
+    "$1": "one dollar",
+    "$0.99": "ninety-nine cents",
+    "$5.05": "five oh five",
+    "$12.5": "twelve fifty",
+    "$1,299.00": "one thousand two hundred ninety-nine dollars",
+    "$105.50": "one hundred five dollars and fifty cents",
+    "$5-$10": "five to ten dollars",
+    "$19-29": "nineteen to twenty-nine dollars",
+    "$1.5k": "one point five thousand dollars",
+    "$20 off $100": "twenty dollars off one hundred dollars",
+    "$3/kg": "three dollars per kilogram",
+    "US$20": "twenty dollars",
+    "€20": "twenty euros",
+    "£5.50": "five pounds fifty",
+    "¥99": "ninety-nine yuan",
+    "¥39.9": "thirty-nine point nine yuan",
+    "￥1,299": "one thousand two hundred ninety-nine yuan",
+    # percentages
+    "20% off": "twenty percent off",
+    "100% cotton": "one hundred percent cotton",
+    "10-20% off": "ten to twenty percent off",
+    "99.9%": "ninety-nine point nine percent",
+    # telephone and order numbers
+    "400-820-1234": "four zero zero, eight two zero, one two three four",
+    "order 20260618001": "order two zero two six zero six one eight zero zero one",
+    # quantities
+    "a 1.5L bottle": "a one point five liter bottle",
+    "It's 1.5L.": "It's one point five liters.",
+    "500ml": "five hundred milliliters",
+    "500 ml of water": "five hundred milliliters of water",
+    "1 kg": "one kilogram",
+    "1.5-2L": "one point five to two liters",
+    "20x30 cm": "twenty by thirty centimeters",
+    "100ml*3": "one hundred milliliters times three",
+    "128GB": "one hundred twenty-eight gigabytes",
+    "5000mAh": "five thousand milliamp hours",
+    "10W charger": "ten watt charger",
+    "-5°C": "minus five degrees Celsius",
+    "6.7-inch display": "six point seven-inch display",
+    "12 pcs": "twelve pieces",
+    "10W+ sold": "one hundred thousand plus sold",
+    "10K+ sold": "ten thousand plus sold",
+    "100+ colors": "one hundred plus colors",
+    "1,299 items": "one thousand two hundred ninety-nine items",
+    "3-pack": "three-pack",
+    "2x faster": "two times faster",
+    "1/2": "one half",
+    "3 1/2 cups": "three and a half cups",
+    "3/4 sleeve": "three quarters sleeve",
+    "4/5 stars": "four out of five stars",
+    # times and dates
+    "24h": "twenty-four hours",
+    "3-5 days": "three to five days",
+    "30 min delivery": "thirty minute delivery",
+    "19:30": "seven thirty P M",
+    "20:00": "eight P M",
+    "8:00": "eight o'clock",
+    "7:30 pm": "seven thirty P M",
+    "7 PM": "seven P M",
+    "10:05 am": "ten oh five A M",
+    "19:30-21:00": "seven thirty P M to nine P M",
+    "0:00": "midnight",
+    "2026-06-18": "June eighteenth, twenty twenty-six",
+    "June 18, 2026": "June eighteenth, twenty twenty-six",
+    "Jun 18": "June eighteenth",
+    "6/18": "June eighteenth",
+    "in 2026": "in twenty twenty-six",
+    "2023 model": "twenty twenty-three model",
+    "1990s": "nineteen nineties",
+    "2nd": "second",
+    # names
+    "iPhone 15 Pro": "iPhone fifteen Pro",
+    "S24 Ultra": "S twenty-four Ultra",
+    "A4 paper": "A four paper",
+    "Type-C": "Type C",
+    "USB-C cable": "U S B C cable",
+    "5G phone": "five G phone",
+    "4K screen": "four K screen",
+    "1080p": "ten eighty P",
+    "RTX 4090": "RTX forty ninety",
+    "2.4GHz": "two point four gigahertz",
+    "14K gold": "fourteen karat gold",
+    "B-12": "B twelve",
+    # what is not read
+    "Hello 😀 **bold** world": "Hello bold world",
+    'don\'t say "no"': 'don\'t say "no"',
+    "she’s “fine”": 'she\'s "fine"',
+    # mixed language
+    "The 茉莉 tea is $9.90 for 50g": "The 茉莉 tea is nine ninety for fifty grams",
+    "Link 3, 2-in-1, only $19.99 (20% off)!": (
+        "Link three, two in one, only nineteen ninety-nine (twenty percent off)!"
+    ),
+}
+
+CHINESE = {
+    # 店铺用语
+    "88VIP专享价": "八八V I P专享价",
+    "618大促": "六一八大促",
+    "6.18开抢": "六一八开抢",
+    "618元": "六百一十八元",
+    "双11": "双十一",
+    "SPF50+ PA++++": "S P F五十加 P A四个加",
+    "防晒SPF30": "防晒S P F三十",
+    "2-in-1": "二合一",
+    "3合1": "三合一",
+    "买2送1": "买二送一",
+    "满300减50": "满三百减五十",
+    "满2件8折": "满两件八折",
+    "第2件半价": "第二件半价",
+    "7天无理由": "七天无理由",
+    # 折扣
+    "5折": "五折",
+    "8.5折": "八五折",
+    "85折": "八五折",
+    "0.5折": "零点五折",
+    "20% off": "八折",
+    "15% off": "八五折",
+    "100%棉": "百分之百棉",
+    "30%": "百分之三十",
+    "10%-20%": "百分之十到百分之二十",
+    # 尺码
+    "有S/M/L/XL四个码": "有S、M、L、X L四个码",
+    "XXL码": "X X L码",
+    "2XL": "二X L",
+    "M码": "M码",
+    "S-XL都有": "S到X L都有",
+    # 链接
+    "3号链接": "三号链接",
+    "2号链接": "二号链接",
+    "No.1": "第一",
+    "#3": "三号",
+    # 价格
+    "￥99": "九十九块",
+    "¥2": "两块",
+    "¥299": "两百九十九块",
+    "¥39.9": "三十九块九",
+    "¥19.99": "十九块九毛九",
+    "¥0.5": "五毛",
+    "0.01元": "一分",
+    "9.05元": "九块零五分",
+    "39.9元": "三十九块九",
+    "99元": "九十九元",
+    "￥1,299.5": "一千两百九十九块五",
+    "¥99-199": "九十九到一百九十九块",
+    "¥30/斤": "三十块一斤",
+    "到手价39.9": "到手价三十九块九",
+    "原价299现价199": "原价两百九十九现价一百九十九",
+    "9.9包邮": "九块九包邮",
+    "$19.99": "十九点九九美元",
+    "¥3.5万": "三点五万块",
+    # 电话和单号
+    "400-820-1234": "四零零，八二零，幺二三四",
+    "13800138000": "幺三八，零零幺三，八零零零",
+    "订单号20260618001": "订单号二零二六零六幺八零零幺",
+    # 数量
+    "1.5L": "一点五升",
+    "2L装": "两升装",
+    "500ml": "五百毫升",
+    "250g": "两百五十克",
+    "2kg": "两公斤",
+    "50g/包": "五十克一包",
+    "200ml*2瓶": "两百毫升乘两瓶",
+    "20cm*30cm": "二十乘三十厘米",
+    "128GB": "一百二十八G",
+    "5000mAh": "五千毫安时",
+    "67W快充": "六十七瓦快充",
+    "-5℃": "零下五度",
+    "10W+": "十万加",
+    "已售10W+": "已售十万加",
+    "3w人付款": "三万人付款",
+    "10万+": "十万加",
+    "1000+": "一千加",
+    "2个": "两个",
+    "12个": "十二个",
+    "2-3个": "两到三个",
+    "1/2": "二分之一",
+    "1:1": "一比一",
+    "1米8": "一米八",
+    "10.5": "十点五",
+    # 时间
+    "24h": "二十四小时",
+    "3-5天发货": "三到五天发货",
+    "19:30": "晚上七点半",
+    "今晚20:00": "今晚八点",
+    "8:00": "八点",
+    "14:05": "下午两点零五分",
+    "19:30-21:00": "晚上七点半到晚上九点",
+    "24/7": "七乘二十四小时",
+    "2026-06-18": "二零二六年六月十八号",
+    "2026年6月18日": "二零二六年六月十八日",
+    "2月2日": "二月二日",
+    "6/18": "六月十八号",
+    "6.18-6.20": "六月十八号到六月二十号",
+    "2023款": "二零二三款",
+    "2年质保": "两年质保",
+    "95后": "九五后",
+    # 名称
+    "iPhone 15 Pro": "iPhone 十五 Pro",
+    "Mate60": "Mate六十",
+    "RTX4090": "RTX四零九零",
+    "A4纸": "A四纸",
+    "Type-C接口": "Type C接口",
+    "USB-C": "U S B C",
+    "5G手机": "五G手机",
+    "4K屏": "四K屏",
+    "18K金": "十八K金",
+    "LED灯": "L E D灯",
+    # 不读的
+    "「新品」**包邮**😀": "「新品」包邮",
+    "（￥９９）": "（九十九块）",
+    # 整句
+    "3号链接iPhone 15 Pro，到手价¥5,999，24h内发货！": (
+        "三号链接iPhone 十五 Pro，到手价五千九百九十九块，二十四小时内发货！"
+    ),
+    "88VIP再打8.5折，满300减50，2件¥39.9": "八八V I P再打八五折，满三百减五十，两件三十九块九",
+}
+
+
+@pytest.mark.parametrize(("written", "said"), ENGLISH.items())
+def test_english_is_read_as_a_host_says_it(written: str, said: str) -> None:
+    assert read_aloud(written, "en") == said
+
+
+@pytest.mark.parametrize(("written", "said"), CHINESE.items())
+def test_chinese_is_read_as_a_host_says_it(written: str, said: str) -> None:
+    assert read_aloud(written, "zh") == said
+
+
+def test_the_table_is_large_enough() -> None:
+    assert len(ENGLISH) >= 100
+    assert len(CHINESE) >= 90
+
+
+def test_regional_tags_use_the_same_rules_and_other_languages_none() -> None:
+    assert read_aloud("$5", "en-GB") == "five dollars"
+    assert read_aloud("5折", "zh-Hans-CN") == "五折"
+    assert read_aloud("5 € **neu** 😀", "de") == "5 € neu"
+
+
+@given(st.text(alphabet="0123456789.,-/+%$¥€:#xX *()'\"abcWKLMSGPACv折号元件链接满减个~", max_size=24))
+def test_no_digit_is_left_unread_and_nothing_crashes(text: str) -> None:
+    for language in ("en", "zh"):
+        said = read_aloud(text, language)
+        assert not any(c in "0123456789" for c in said), said
+
+
+@given(st.text(max_size=40))
+def test_any_text_can_be_read(text: str) -> None:
+    for language in ("en", "zh"):
+        read_aloud(text, language)
+
+
+@given(st.text(alphabet=st.sampled_from("abcdefghij ,.!?'好的这款链接谢谢，。！"), max_size=30))
+def test_words_without_numbers_stay_as_they_are(text: str) -> None:
+    assert read_aloud(text, "zh").split() == text.split()
+
+
+@pytest.mark.parametrize(
+    ("value", "english", "chinese"),
+    [
+        (0, "zero", "零"),
+        (10, "ten", "十"),
+        (21, "twenty-one", "二十一"),
+        (105, "one hundred five", "一百零五"),
+        (110, "one hundred ten", "一百一十"),
+        (1001, "one thousand one", "一千零一"),
+        (2010, "two thousand ten", "两千零一十"),
+        (10_010, "ten thousand ten", "一万零一十"),
+        (100_000, "one hundred thousand", "十万"),
+        (20_000, "twenty thousand", "两万"),
+        (1_000_001, "one million one", "一百万零一"),
+        (-7, "minus seven", "负七"),
+        (10**8, "one hundred million", "一亿"),
+    ],
+)
+def test_integers(value: int, english: str, chinese: str) -> None:
+    assert english_integer(value) == english
+    assert chinese_integer(value) == chinese
+
+
+def test_other_forms_of_numbers() -> None:
+    assert english_number("1,299.50") == "one thousand two hundred ninety-nine point five zero"
+    assert chinese_number("0.75") == "零点七五"
+    assert [chinese_integer(n, liang=True) for n in (2, 12, 22, 200)] == ["两", "十二", "二十二", "两百"]
+    ordinals = {1: "first", 12: "twelfth", 20: "twentieth", 21: "twenty-first", 100: "one hundredth"}
+    assert {n: english_ordinal(n) for n in ordinals} == ordinals
+    years = {1999: "nineteen ninety-nine", 2005: "two thousand five", 1905: "nineteen oh five"}
+    assert {y: english_year(y) for y in years} == years
