@@ -1,0 +1,169 @@
+"""Word lists and how they are searched: patterns with allowed contexts, denials and what bears a claim out.
+
+The lists are data, ``lists/en.yaml`` and ``lists/zh.yaml``, both searched in every text because hosts mix
+languages. A match is dropped where it lies in an allowed context ("best regards"), and, in a category marked
+``negatable``, where a denial stands before it in the same clause ("this does not cure acne"). Superlatives are
+not negatable: "not the best" and "没有最好，只有更好" are still superlatives in advertising law's eyes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any, cast
+
+import yaml
+
+LISTS = Path(__file__).with_name("lists")
+LANGUAGES = ("en", "zh")
+
+_STRAIGHT = str.maketrans({"’": "'", "‘": "'", "“": '"', "”": '"', "－": "-", "–": "-", "—": "-", "％": "%"} | {
+    chr(ord("０") + d): str(d) for d in range(10)
+})  # fmt: skip
+_CLAUSE = re.compile(r"[.!?;。！？；\n,，]")
+_DENIAL = re.compile(
+    r"(?<![a-z])(?:not|no|never|cannot|can't|isn't|aren't|doesn't|don't|didn't|won't|without|neither|nor|unable to)(?![a-z])"
+    r"|n't(?![a-z])|不(?!仅|但|只|光|要错过|用担心|止)|没(?!有更|有最|错)|无法|并非|未(?!来)|别|非(?!常|同)|不是"
+)
+_DENIAL_REACH = 28
+"""Characters before a match in which a denial counts."""
+
+
+@dataclass(frozen=True, slots=True)
+class Match:
+    category: str
+    text: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Category:
+    name: str
+    pattern: re.Pattern[str]
+    allow: re.Pattern[str] | None = None
+    support: re.Pattern[str] | None = None
+    negatable: bool = False
+    groundable: bool = False
+
+
+def straight(text: str) -> str:
+    """Lower-case, straight quotes and dashes, narrow digits: the same length as ``text``."""
+    low = text.lower()
+    return (
+        low if len(low) == len(text) else "".join(c.lower() if len(c.lower()) == 1 else c for c in text)
+    ).translate(_STRAIGHT)
+
+
+def _bounded(pattern: str, language: str) -> str:
+    return rf"(?<![a-z])(?:{pattern})(?![a-z])" if language == "en" else f"(?:{pattern})"
+
+
+def _joined(patterns: Iterable[tuple[str, str]]) -> re.Pattern[str] | None:
+    """One pattern of many, English ones bounded by their words."""
+    by_language: dict[str, list[str]] = {}
+    for language, pattern in patterns:
+        by_language.setdefault(language, []).append(pattern)
+    parts = [_bounded("|".join(found), language) for language, found in by_language.items()]
+    return re.compile("|".join(parts)) if parts else None
+
+
+@lru_cache(maxsize=8)
+def _file(language: str) -> dict[str, Any]:
+    return cast("dict[str, Any]", yaml.safe_load((LISTS / f"{language}.yaml").read_text(encoding="utf-8")))
+
+
+@lru_cache(maxsize=8)
+def categories(group: str) -> tuple[Category, ...]:
+    """The categories of ``banned`` or ``promises``, both languages in each."""
+    names: dict[str, None] = {}
+    for language in LANGUAGES:
+        names.update(dict.fromkeys(_file(language)[group]))
+    found: list[Category] = []
+    for name in names:
+        entries = [
+            (x, cast("dict[str, Any]", _file(x)[group][name])) for x in LANGUAGES if name in _file(x)[group]
+        ]
+
+        def pick(field: str, entries: list[tuple[str, dict[str, Any]]] = entries) -> re.Pattern[str] | None:
+            return _joined((x, p) for x, entry in entries for p in cast("list[str]", entry.get(field, [])))
+
+        pattern = pick("patterns")
+        assert pattern is not None
+        found.append(
+            Category(
+                name=name,
+                pattern=pattern,
+                allow=pick("allow"),
+                support=pick("support"),
+                negatable=any(entry.get("negatable", False) for _, entry in entries),
+                groundable=any(entry.get("groundable", False) for _, entry in entries),
+            )
+        )
+    return tuple(found)
+
+
+@lru_cache(maxsize=16)
+def plain_list(group: str) -> re.Pattern[str]:
+    """One pattern of a flat list (``injection``, ``abuse``, ...), both languages. ``*_raw`` lists are unbounded."""
+    raw = group.endswith("_raw")
+    pattern = _joined(("" if raw else x, p) for x in LANGUAGES for p in cast("list[str]", _file(x)[group]))
+    assert pattern is not None
+    return pattern
+
+
+def compiled(phrases: Sequence[str]) -> re.Pattern[str] | None:
+    """An operator's own phrases: literal and bounded where they begin or end in a Latin letter; ``re:`` starts a
+    regular expression over lower-case text.
+
+    Raises:
+        ValueError: an expression that does not compile.
+    """
+    parts: list[str] = []
+    for phrase in phrases:
+        if phrase.startswith("re:"):
+            try:
+                re.compile(phrase[3:])
+            except re.error as error:
+                raise ValueError(f"{phrase!r} is no regular expression: {error}") from error
+            parts.append(f"(?:{phrase[3:]})")
+        elif phrase:
+            low = straight(phrase)
+            before = r"(?<![a-z])" if low[0].isascii() and low[0].isalpha() else ""
+            after = r"(?![a-z])" if low[-1].isascii() and low[-1].isalpha() else ""
+            parts.append(before + re.escape(low) + after)
+    return re.compile("|".join(parts)) if parts else None
+
+
+def denied(low: str, start: int) -> bool:
+    """Whether a denial stands before ``start`` in the same clause."""
+    left = low[max(0, start - _DENIAL_REACH) : start]
+    cut = [m.end() for m in _CLAUSE.finditer(left)]
+    return _DENIAL.search(left, cut[-1] if cut else 0) is not None
+
+
+def find(low: str, chosen: Sequence[Category], extra_allow: re.Pattern[str] | None = None) -> list[Match]:
+    """Matches of ``chosen`` in text made by `straight`, allowed contexts and denials taken out."""
+    found: list[Match] = []
+    for category in chosen:
+        matches = list(category.pattern.finditer(low))
+        if not matches:
+            continue
+        contexts = [m.span() for a in (category.allow, extra_allow) if a for m in a.finditer(low)]
+        for m in matches:
+            if not m.group() or any(a < m.end() and m.start() < b for a, b in contexts):
+                continue
+            if category.negatable and denied(low, m.start()):
+                continue
+            found.append(Match(category.name, m.group(), m.start(), m.end()))
+    return found
+
+
+def supported(low_evidence: str, category: Category) -> bool:
+    """Whether trusted text holds what bears this category out, undenied."""
+    if category.support is None:
+        return False
+    return any(not denied(low_evidence, m.start()) for m in category.support.finditer(low_evidence))

@@ -1,0 +1,162 @@
+"""What a reply may state, and what it may not."""
+
+from __future__ import annotations
+
+import pytest
+from builtin_hook_cases import context, make, result, verdict
+
+from livery.harness.hooks.decisions import Retry
+
+SERUM = {
+    "link_id": "3",
+    "name": "Rose Serum",
+    "list_price": {"amount": 4999, "currency": "USD", "text": "$49.99"},
+    "price": {"amount": 3999, "currency": "USD", "text": "$39.99"},
+    "percent_off": 20,
+    "stock": 12,
+    "volume": {"value": 30, "unit": "ml"},
+    "sizes": ["S", "M"],
+    "delivery_days": 7,
+    "ends_at": "2026-06-20T23:59:00+00:00",
+}
+CREAM = {
+    "link_id": "1",
+    "name": "Night Cream",
+    "price": {"amount": 5900, "currency": "USD", "text": "$59.00"},
+    "stock": 4,
+}
+SERUM_RESULT = result(SERUM, "Rose Serum: $39.99 (was $49.99), 20% off, 12 in stock")
+CREAM_RESULT = result(CREAM, "Night Cream: $59")
+BOTH = result({"items": [SERUM, CREAM]}, "1. Rose Serum $39.99  2. Night Cream $59.00")
+
+ENGLISH = [
+    ("It's $39.99 right now.", "allow"),
+    ("It's 39.99 right now.", "allow"),
+    ("It's thirty-nine ninety-nine, twenty percent off.", "allow"),
+    ("Was $49.99, now $39.99, 20% off, only 12 in stock.", "allow"),
+    ("It's 30 ml and ships within 7 days.", "allow"),
+    ("It arrives within one week, in S or M.", "allow"),
+    ("The offer ends June 20.", "allow"),
+    ("Rose Serum is lovely, thanks for asking!", "allow"),
+    ("Number 3 is $39.99.", "allow"),
+    ("There are two things to know, friends.", "allow"),
+    ("Today, June 18, it's $39.99.", "allow"),
+    ("It's $38.99 right now.", "retry"),
+    ("It's €39.99 right now.", "retry"),
+    ("It's 39.99 yuan.", "retry"),
+    ("It's about 40 dollars.", "retry"),
+    ("That's around 40.", "retry"),
+    ("It's 25% off.", "retry"),
+    ("You get half price today.", "retry"),
+    ("We have 15 pieces left.", "retry"),
+    ("It's a 50 ml bottle.", "retry"),
+    ("It ships within 3 days.", "retry"),
+    ("It comes in XL as well.", "retry"),
+    ("The offer ends June 25.", "retry"),
+    ("Only twenty-nine ninety-nine!", "retry"),
+    ("Buy one get one free!", "retry"),
+    ("Did I say $19.99?", "retry"),
+]
+CHINESE = [
+    ("现在39.99美元", "allow"),
+    ("打八折，还剩12件", "allow"),
+    ("30毫升，七天内发货", "allow"),
+    ("有S码和M码", "allow"),
+    ("三号链接很好用", "allow"),
+    ("6月20日结束", "allow"),
+    ("原价49.99美元", "allow"),
+    ("到手价三十九块九", "retry"),
+    ("现在只要39元", "retry"),
+    ("打七折", "retry"),
+    ("半价", "retry"),
+    ("还剩三件", "retry"),
+    ("50毫升一瓶", "retry"),
+    ("三天到货", "retry"),
+    ("买一送一", "retry"),
+    ("有XXL码", "retry"),
+    ("6月30号结束", "retry"),
+]
+
+
+@pytest.mark.parametrize(("reply", "expected"), ENGLISH)
+def test_english_replies_beside_one_result(reply: str, expected: str) -> None:
+    assert verdict(make("grounding")(reply, context(SERUM_RESULT))) == expected
+
+
+@pytest.mark.parametrize(("reply", "expected"), CHINESE)
+def test_chinese_replies_beside_one_result(reply: str, expected: str) -> None:
+    check = make("grounding", "zh")
+    assert verdict(check(reply, context(SERUM_RESULT, language="zh"))) == expected
+
+
+WRONG_ITEM = [
+    ("Number 3 is $39.99.", "allow"),
+    ("Number 1 is $59.", "allow"),
+    ("Number 3 is $59.", "retry"),
+    ("Number 1 is $39.99.", "retry"),
+    ("Number 3 is $39.99 and number 1 is $59.", "allow"),
+    ("Number 3 is $59 and number 1 is $39.99.", "retry"),
+    ("Rose Serum is $39.99, Night Cream is $59.", "allow"),
+    ("Night Cream is $39.99.", "retry"),
+    ("It's $39.99 for number 3 and $59 for number 1.", "allow"),
+    ("3号链接39.99美元，1号59美元", "allow"),
+    ("1号链接39.99美元", "retry"),
+]
+
+
+@pytest.mark.parametrize(("reply", "expected"), WRONG_ITEM)
+@pytest.mark.parametrize("results", [(BOTH,), (SERUM_RESULT, CREAM_RESULT)], ids=["one result", "two results"])
+def test_a_right_number_on_the_wrong_item_is_refused(reply: str, expected: str, results: tuple) -> None:
+    assert verdict(make("grounding")(reply, context(*results))) == expected
+
+
+def test_the_item_asked_for_counts_where_the_reply_names_none() -> None:
+    check = make("grounding")
+    asked = "how much is number 3?"
+    assert verdict(check("It's $59.", context(CREAM_RESULT, asked=asked))) == "retry"
+    assert verdict(check("It's $39.99.", context(SERUM_RESULT, asked=asked))) == "allow"
+    assert verdict(check("We also have another one at $59.", context(CREAM_RESULT, asked=asked))) == "allow"
+    assert verdict(check("It's $59.", context(CREAM_RESULT, asked="you are number one!"))) == "allow"
+
+
+def test_chat_is_never_evidence_but_trusted_text_is() -> None:
+    check = make("grounding")
+    assert verdict(check("Yes, it is $5.", context(asked="is it $5?"))) == "retry"
+    assert verdict(check("Yes, it is $5.", context(evidence=("Entry price $5",)))) == "allow"
+
+
+def test_failed_results_are_no_evidence() -> None:
+    assert verdict(make("grounding")("It's $39.99.", context(result(SERUM, "$39.99", ok=False)))) == "retry"
+
+
+def test_asking_a_quantity_back_is_no_claim_save_for_money() -> None:
+    check = make("grounding")
+    assert verdict(check("You want 3 pairs, right?", context())) == "allow"
+    assert verdict(check("So 30% off, right?", context())) == "retry"
+    assert verdict(make("grounding", questions=False)("You want 3 pairs, right?", context())) == "retry"
+
+
+def test_arguments_that_a_result_accepted_may_be_repeated() -> None:
+    sized = result({"size": "L"}, "Take an L", arguments={"height_cm": 170, "weight_kg": 65, "note": "500 ml"})
+    check = make("grounding")
+    assert verdict(check("For 170 cm and 65 kg, take an L.", context(sized))) == "allow"
+    assert verdict(check("It's 500 ml.", context(sized))) == "retry"
+
+
+def test_feedback_names_each_quantity_and_details_list_them() -> None:
+    decision = make("grounding")("It's $35 and 25% off.", context(SERUM_RESULT))
+    assert isinstance(decision, Retry)
+    assert '"$35" (price or amount)' in decision.feedback
+    assert '"25%" (percentage)' in decision.feedback
+    assert [u["text"] for u in decision.details["ungrounded"]] == ["$35", "25%"]
+    chinese = make("grounding", "zh")("只要35元", context(SERUM_RESULT, language="zh"))
+    assert isinstance(chinese, Retry)
+    assert "“35元”（金额）" in chinese.feedback
+
+
+def test_params_choose_kinds_and_exemptions() -> None:
+    assert verdict(make("grounding", kinds=["money"])("Ships in 3 days.", context())) == "allow"
+    assert verdict(make("grounding", allow=["7 days"])("七天无理由", context())) == "allow"
+    assert verdict(make("grounding", wrong_item=False)("Number 3 is $59.", context(CREAM_RESULT))) == "allow"
+    with pytest.raises(ValueError, match="kinds"):
+        make("grounding", kinds=["weight"])
