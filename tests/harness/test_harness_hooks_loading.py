@@ -1,11 +1,13 @@
 from __future__ import annotations
 
 import textwrap
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from livery.errors import InputError, Problem
+from livery.harness.folder import load_harness
 from livery.harness.hooks import loading
 from livery.harness.hooks.decisions import Allow, HookContext, Retry
 from livery.harness.hooks.loading import load_hook, load_hooks
@@ -143,3 +145,37 @@ def test_every_faulty_hook_of_a_harness_is_reported(bare_harness: Harness) -> No
         ("hooks/none.yaml", "hook-unknown-builtin"),
         ("hooks/good.py", "hook-duplicate"),
     ]
+
+
+def builtin_hook(source: str, **fields: Any) -> Hook:
+    return Hook.model_validate(
+        {"key": "h", "checkpoint": "reply", "kind": "builtin", "source": source, "on_failure": "block"}
+        | fields
+    )
+
+
+def test_a_builtin_is_found_by_name_and_built_with_its_params(bare_context: HookContext) -> None:
+    check = load_hook(builtin_hook("speech_format", params={"max_chars": 10}), language="en")
+    assert check("Fine.", bare_context) == Allow()
+    assert isinstance(check("This is much longer than ten.", bare_context), Retry)
+
+
+def test_a_builtin_used_wrongly_is_an_input_error_that_names_the_field() -> None:
+    unknown = fault(builtin_hook("gronding"))
+    assert (unknown.field, unknown.code) == ("source", "hook-unknown-builtin")
+    assert "grounding" in unknown.message
+    elsewhere = fault(builtin_hook("grounding", checkpoint="request"))
+    assert (elsewhere.field, elsewhere.code) == ("checkpoint", "hook-checkpoint")
+    rewriting = fault(builtin_hook("speech_cleanup"))
+    assert (rewriting.field, rewriting.code) == ("mode", "hook-mode")
+    setting = fault(builtin_hook("speech_format", params={"max_chrs": 5}))
+    assert (setting.field, setting.code) == ("max_chrs", "hook-params")
+
+
+@pytest.mark.parametrize("name", ["streamer-en", "streamer-zh"])
+def test_the_hooks_of_the_sample_harnesses_load(name: str) -> None:
+    harness = load_harness(Path(__file__).parents[2] / "harnesses" / name).harness
+    functions = load_hooks(harness)
+    assert set(functions) == {hook.key for hook in harness.hooks}
+    runner = HookRunner(harness, functions)
+    assert all(runner.has(checkpoint) for checkpoint in (Checkpoint.REQUEST, Checkpoint.REPLY))

@@ -21,6 +21,7 @@ from typing import Any, cast
 from pydantic import ValidationError
 
 from livery.errors import InputError, Problem
+from livery.harness.hooks.builtin import BUILTINS
 from livery.harness.hooks.decisions import HookFunction
 from livery.harness.hooks.rules import compile_rules, params_problems
 from livery.harness.model import Harness, Hook
@@ -77,8 +78,6 @@ def hook_path(hook: Hook) -> str:
 
 
 def _builtin(hook: Hook, language: str) -> HookFunction:
-    from livery.harness.hooks.builtin import BUILTINS
-
     path = hook_path(hook)
     builtin = BUILTINS.get(hook.source)
     if builtin is None:
