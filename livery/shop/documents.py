@@ -24,6 +24,7 @@ Location = tuple[str | int, ...]
 
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _compose: Callable[..., yaml.Node | None] = cast(Any, yaml).compose
+_NOT_YAML = re.compile(r"\\(?:u[0-9a-fA-F]{4}|.)|[\x00-\x09\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
 _PLAIN_INTEGER = re.compile(r"[-+]?(?:0|[1-9]\d*)")
 _PLAIN_DECIMAL = re.compile(r"[-+]?(?:\d+\.\d*|\.\d+)(?:[eE][-+]?\d+)?")
 
@@ -79,9 +80,13 @@ def read_json(path: Path) -> Document:
         value = json.loads(text, parse_float=Decimal, parse_constant=str)
     except json.JSONDecodeError as error:
         raise InputError.at(path, f"not JSON: {error.msg}", line=error.lineno, code="not-json") from error
-    # JSON is YAML but for raw tabs, which may only stand between its tokens: so YAML's marks give the lines.
+    # The json module tells no lines. JSON is YAML but for tabs, some escapes and control characters, none of
+    # which matter to where its fields stand: so YAML's marks give the lines.
     reader = _NodeReader(path)
-    root = _compose(text.replace("\t", " "), Loader=_LOADER)
+    try:
+        root = _compose(_NOT_YAML.sub("_", text.replace("\t", " ")), Loader=_LOADER)
+    except yaml.YAMLError:
+        root = None  # keys beyond YAML's limits: problems will name the file and field alone
     if root is not None:
         reader.read(root, ())
     return Document(path, value, reader.lines, tuple(reader.problems))

@@ -15,8 +15,8 @@ from livery.shop.reading import KNOWN_FILES, load_catalogue
 
 __all__ = ["CatalogueSource", "load_catalogue"]
 
-Signature = tuple[tuple[str, int, int, int], ...]
-"""(name, mtime_ns, size, inode) of every file read."""
+Signature = tuple[tuple[str, int, int, int, int], ...]
+"""(name, mtime_ns, ctime_ns, size, inode) of every file read."""
 
 _SETTLED_NS = 2_000_000_000
 """A file changed less than this ago may change again within one tick of the file system's clock: the
@@ -93,7 +93,7 @@ class CatalogueSource:
         return _Seen(signature, {} if self._settled(signature) else self._contents(signature))
 
     def _settled(self, signature: Signature) -> bool:
-        return self._clock_ns() - max((s[1] for s in signature), default=0) > _SETTLED_NS
+        return self._clock_ns() - max((max(s[1], s[2]) for s in signature), default=0) > _SETTLED_NS
 
     def _signature(self) -> Signature:
         files: list[tuple[str, os.stat_result]] = []
@@ -105,7 +105,7 @@ class CatalogueSource:
                 files = [(str(self.path), self.path.stat())]
         except OSError:
             return ()  # gone for now: loading says so
-        return tuple(sorted((name, s.st_mtime_ns, s.st_size, s.st_ino) for name, s in files))
+        return tuple(sorted((name, s.st_mtime_ns, s.st_ctime_ns, s.st_size, s.st_ino) for name, s in files))
 
     def _contents(self, signature: Signature) -> dict[str, bytes]:
         contents: dict[str, bytes] = {}

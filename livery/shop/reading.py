@@ -213,7 +213,7 @@ class _Loading:
             held = cast(dict[str, Any], value)
             for name in held:
                 if name != "products":
-                    line = document.lines[(name,)]
+                    line = document.lines.get((name,), 0)
                     message = "unknown field; expected only products"
                     self._file_problem(path, message, "unknown-field", line, name)
             value, prefix = held.get("products"), ("products",)
@@ -445,7 +445,11 @@ class _Loading:
             return model.model_validate(value)
         except ValidationError as error:
             self.faulty.add(at)
-            for found in error.errors(include_url=False):
+            every = error.errors(include_url=False)
+            for found in every:
+                inner, depth = found["loc"], len(found["loc"])
+                if any(len(e["loc"]) > depth and e["loc"][:depth] == inner for e in every):
+                    continue  # "too few items", since the ones there are faulty themselves
                 self._explain(found["type"], found["msg"], (*at, *found["loc"]), kind, found["loc"])
             return None
 
