@@ -10,11 +10,13 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from contextlib import AsyncExitStack
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from livery.agent.live_harness import LiveHarness
 from livery.agent.loop import Agent
 from livery.agent.mcp import McpTools
+from livery.harness.digest import harness_digest
 from livery.harness.model import Harness, McpServer, Tool
 from livery.policies.policy import PromptMessage
 from livery.shop.operations import Operation
@@ -27,6 +29,27 @@ class Picked(Protocol):
 
     @property
     def channel(self) -> str: ...
+
+
+@dataclass(frozen=True, slots=True)
+class _OneRelease:
+    release: str
+    channel: str
+
+
+class Fixed:
+    """One harness for everybody: ``pick`` and ``load`` for replays, simulations and tests."""
+
+    def __init__(self, harness: Harness) -> None:
+        self.harness = harness
+        self.release = harness_digest(harness)
+        self._picked = _OneRelease(self.release, "")
+
+    def pick(self, room: str, viewer: str) -> Picked:
+        return self._picked
+
+    def load(self, release: str) -> Harness:
+        return self.harness
 
 
 class AgentService:

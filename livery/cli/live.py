@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
-from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -18,27 +16,25 @@ from livery import __version__
 from livery.agent.loop import Agent
 from livery.agent.service import AgentService
 from livery.cli.defaults import HARNESS, STORE, sample_chat
+from livery.cli.harnesses import load_checked
 from livery.console.app import create_app
 from livery.console.context import ConsoleContext, ConsoleSettings
 from livery.console.serve import serve
-from livery.errors import InputError
 from livery.harness.channels import Router
 from livery.harness.digest import harness_digest
-from livery.harness.folder import load_harness
-from livery.harness.hooks.builtin import BUILTINS
-from livery.harness.lint import lint
 from livery.harness.model import Harness
 from livery.harness.store import ReleaseStore
 from livery.harness.watch import watch_folder
 from livery.policies.open import open_policy
+from livery.room.contract import RoomConfig
 from livery.room.journal import Journal
-from livery.room.runtime import Room, RoomConfig
+from livery.room.replay import feed
+from livery.room.runtime import Room
 from livery.room.sources.detect import read_chat
 from livery.room.sources.twitch import TwitchChat
 from livery.room.speech.output import open_speech
 from livery.shop.loading import CatalogueSource
 from livery.shop.registry import shop_operations
-from livery.types import ChatDeletion, ChatEvent
 
 _notices = Console(stderr=True, highlight=False)
 
@@ -142,6 +138,7 @@ async def _serve_room(
                 language=harness.language,
                 timezone=catalogue.timezone,
                 streamer=streamer,
+                on_screen=on_screen or catalogue.products[0].link_id,
                 own_accounts=(streamer,),
                 approval=approval,
             ),
@@ -169,9 +166,8 @@ async def _serve_room(
             await service.warm(router.pick(room_id).release, room_id)
         await room.start()
         stack.push_async_callback(room.stop)
-        await room.show_item(on_screen or catalogue.products[0].link_id)
         stop = asyncio.Event()
-        tasks = [asyncio.create_task(_feed(room, _chat_events(chat, room_id, harness.language, loop)))]
+        tasks = [asyncio.create_task(_feed_chat(room, chat, harness.language, loop=loop))]
         if dev:
             tasks.append(
                 asyncio.create_task(
@@ -197,17 +193,12 @@ def _published(store: ReleaseStore, folder: Path, *, publish: bool) -> Harness:
     Raises:
         InputError: the folder has errors.
     """
-    loaded = load_harness(folder)
-    known = {name: o.parameters for name, o in shop_operations().items()}
-    problems = lint(loaded.harness, loaded.problems, operations=known, builtins=BUILTINS)
-    errors = [p for p in problems if p.severity == "error"]
-    if errors:
-        raise InputError(errors)
+    harness = load_checked(folder)
     channels = {c.name: c for c in store.channels()}
-    digest = harness_digest(loaded.harness)
+    digest = harness_digest(harness)
     if CHANNEL not in channels or publish:
-        store.publish(CHANNEL, loaded.harness, note=f"from {folder}", actor="livery live")
-        return loaded.harness
+        store.publish(CHANNEL, harness, note=f"from {folder}", actor="livery live")
+        return harness
     if channels[CHANNEL].release != digest:
         _notices.print(
             f"[yellow]{CHANNEL} runs {channels[CHANNEL].release[:19]}, which is not what {folder} holds; "
@@ -216,45 +207,26 @@ def _published(store: ReleaseStore, folder: Path, *, publish: bool) -> Harness:
     return store.load(channels[CHANNEL].release)
 
 
-async def _feed(room: Room, events: AsyncIterator[ChatEvent]) -> None:
-    async for event in events:
-        await room.submit(event)
-
-
-async def _chat_events(chat: str, room: str, language: str, loop: bool) -> AsyncIterator[ChatEvent]:
+async def _feed_chat(room: Room, chat: str, language: str, *, loop: bool) -> None:
     """The chat that was asked for, at the speed it was written, stamped with the present time."""
-    if chat == "none":
-        return
+    room_id = room.config.room
     if chat.startswith("twitch:"):
-        async for event in TwitchChat(channel=chat.removeprefix("twitch:"), room=room).events():
-            yield event
-        return
-    path = sample_chat(language) if chat == "sample" else Path(chat)
-    log = read_chat(path, room)
-    for problem in log.problems[:10]:
-        _notices.print(str(problem), style="yellow", markup=False)
-    if not log.events:
-        return
-    lap = 0
-    while True:
-        began, first = time.time(), log.events[0].at
-        for event in log.events:
-            await asyncio.sleep(max(0.0, began + (event.at - first) - time.time()))
-            yield at_present(event, lap, time.time())
-        if not loop:
-            return
-        lap += 1
-        await asyncio.sleep(5.0)
-
-
-def at_present(event: ChatEvent, lap: int, now: float) -> ChatEvent:
-    """The event as if it came now; on later laps with ids of its own, since ids are what duplicates are told
-    by."""
-    if isinstance(event, ChatDeletion):
-        return replace(
-            event, at=now, message=f"{event.message}~{lap}" if event.message and lap else event.message
+        async for event in TwitchChat(
+            channel=chat.removeprefix("twitch:"), room=room_id, clock=time.time
+        ).events():
+            await room.submit(event)
+    elif chat != "none":
+        log = read_chat(sample_chat(language) if chat == "sample" else Path(chat), room_id)
+        for problem in log.problems[:10]:
+            _notices.print(str(problem), style="yellow", markup=False)
+        await feed(
+            log.events,
+            room.submit,
+            room=room_id,
+            clock=time.time,
+            sleep=asyncio.sleep,
+            rounds=None if loop else 1,
         )
-    return replace(event, at=now, id=f"{event.id}~{lap}" if lap else event.id)
 
 
 def _told(event: object) -> None:

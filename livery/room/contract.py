@@ -48,11 +48,15 @@ class RoomConfig(BaseModel):
     timezone: str = "UTC"
     streamer: str = ""
     """The host's shown name."""
+    on_screen: str = ""
+    """Link id of the item on screen when the room opens."""
     own_accounts: tuple[str, ...] = ()
     """Viewer ids or names whose messages are the host's own echo."""
     notes: dict[str, str] = {}
     """Operator's facts for this show; trusted."""
     intake: IntakeConfig = IntakeConfig()
+    arriving_messages: int = Field(default=4096, ge=1)
+    """Messages that may be on their way to the disk at once; past it `Room.submit` refuses."""
     concurrency: int = Field(default=1, ge=1)
     """Requests that think at the same time."""
     speech_backlog: int = Field(default=2, ge=0)

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping
 
-from livery.room.intake import Batch
-from livery.types import DialogueTurn, Fate, Request, RoomState, Route, Trajectory
+from livery.room.intake import Batch, deletes
+from livery.types import ChatDeletion, ChatMessage, DialogueTurn, Fate, Request, RoomState, Route, Trajectory
 
 
 class Dialogue:
@@ -21,6 +21,7 @@ class Dialogue:
         language: str,
         timezone: str = "UTC",
         streamer: str = "",
+        on_screen: str = "",
         notes: Mapping[str, str] | None = None,
         turns: int = 6,
     ) -> None:
@@ -29,8 +30,8 @@ class Dialogue:
         self._timezone = timezone
         self._streamer = streamer
         self._notes = dict(notes or {})
-        self._turns: deque[DialogueTurn] = deque(maxlen=turns)
-        self.on_screen = ""
+        self._turns: deque[tuple[DialogueTurn, tuple[ChatMessage, ...]]] = deque(maxlen=turns)
+        self.on_screen = on_screen
         """Link id; empty when no item is on screen."""
 
     def state(self, now: float) -> RoomState:
@@ -41,15 +42,20 @@ class Dialogue:
             timezone=self._timezone,
             streamer=self._streamer,
             on_screen=self.on_screen,
-            dialogue=tuple(self._turns),
+            dialogue=tuple(turn for turn, _ in self._turns),
             notes=self._notes,
         )
 
     def request(self, batch: Batch, now: float) -> Request:
         return Request(id=batch.request_id, messages=batch.messages, state=self.state(now), created_at=now)
 
-    def remember(self, *, viewer: str, text: str, reply: str) -> None:
-        self._turns.append(DialogueTurn(viewer=viewer, text=text, reply=reply))
+    def remember(self, *, viewer: str, text: str, reply: str, messages: tuple[ChatMessage, ...] = ()) -> None:
+        self._turns.append((DialogueTurn(viewer=viewer, text=text, reply=reply), messages))
+
+    def forget(self, deletion: ChatDeletion) -> None:
+        """Drops exchanges about what a moderator removed, so that no later prompt repeats it."""
+        kept = [t for t in self._turns if not any(deletes(deletion, m) for m in t[1])]
+        self._turns = deque(kept, maxlen=self._turns.maxlen)
 
 
 def outcome(trajectory: Trajectory) -> tuple[Fate, str]:

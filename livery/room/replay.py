@@ -3,10 +3,10 @@
 Two kinds of time. At a finite ``speed`` the recording drives a real `Room`, faster or slower than life: the
 model's seconds count against ages and deadlines as they do live. At ``"max"`` only chat time counts: the
 clock jumps from one event to the next; merge windows, rates, ages and deletions hold in chat time; the
-agent's own seconds are measured apart and move nothing. A slow policy then answers the same requests as a fast one,
-and a deterministic policy gives the same trajectories every time. ``busy_s`` brings the load back in: each
-request then occupies the room for that much chat time, so that the queue, priorities, ages and the deadline
-act as they would with an agent of that speed, still deterministically.
+agent's own seconds are measured apart and move nothing. A slow policy then answers the same requests as a
+fast one, and a deterministic policy gives the same trajectories every time. ``busy_s`` brings the load back
+in: each request then occupies the room for that much chat time, so that the queue, priorities, ages and the
+deadline act as they would with an agent of that speed, still deterministically.
 
 Writes ``trajectories.jsonl``, ``fates.jsonl`` (one message a line) and ``summary.json``. `feed` only plays
 events into a room that already runs.
@@ -260,6 +260,7 @@ class _ChatTime:
             language=config.language,
             timezone=config.timezone,
             streamer=config.streamer,
+            on_screen=config.on_screen,
             notes=config.notes,
             turns=config.dialogue_turns,
         )
@@ -344,7 +345,10 @@ class _ChatTime:
             fate, reason = outcome(trajectory)
             if fate is Fate.ANSWERED:
                 self._dialogue.remember(
-                    viewer=request.messages[0].name, text=request.text, reply=trajectory.reply
+                    viewer=request.messages[0].name,
+                    text=request.text,
+                    reply=trajectory.reply,
+                    messages=request.messages,
                 )
                 for effect in trajectory.effects:
                     if effect.kind == "show_item":
@@ -355,6 +359,7 @@ class _ChatTime:
 
     def _delete(self, deletion: ChatDeletion, now: float) -> None:
         deleted = self._intake.delete(deletion, now)
+        self._dialogue.forget(deletion)
         self._settle(deleted.settled)
         for request_id in deleted.shrunk:
             self._settle(self._intake.put_back(request_id, now))

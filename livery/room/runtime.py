@@ -93,6 +93,7 @@ class Room:
             language=config.language,
             timezone=config.timezone,
             streamer=config.streamer,
+            on_screen=config.on_screen,
             notes=config.notes,
             turns=config.dialogue_turns,
         )
@@ -106,6 +107,7 @@ class Room:
         self._duplicates = 0
         self._failures = 0
         self._approval = config.approval
+        self._started = False
         self._open = False
         self._loop: asyncio.Task[None] | None = None
         self._wake = asyncio.Event()
@@ -118,7 +120,14 @@ class Room:
     # -------------------------------------------------------------------------------------- life
 
     async def start(self) -> None:
-        """Takes back what the journal holds open, then begins to serve."""
+        """Takes back what the journal holds open, then begins to serve. A room is started once.
+
+        Raises:
+            RuntimeError: it was started before.
+        """
+        if self._started:
+            raise RuntimeError("a room starts once; make another one on the same journal")
+        self._started = True
         room, now = self.config.room, self._clock()
         self._run_number = await self._journal.last_request()
         for spoken in await self._journal.happenings(room, "spoken", self.config.dialogue_turns):
@@ -182,6 +191,8 @@ class Room:
                 await asyncio.shield(known)
             self._duplicates += 1
             return Ack(accepted=False, duplicate=True, reason="already accepted")
+        if len(self._arriving) >= self.config.arriving_messages:
+            return Ack(accepted=False, reason="too many messages at once: send it again later")
         now = self._clock()
         stored = self._journal.accept(event, now)
         self._arriving[event.id] = stored
@@ -205,6 +216,8 @@ class Room:
         deleted = self._intake.delete(deletion, self._clock())
         for request_id in deleted.cancelled:
             self._cancel(self._active[request_id], "deleted")
+        self._dialogue.forget(deletion)
+        self._emit(EventKind.DELETION, deletion=deletion)
         self._settle(deleted.settled)
         for request_id in deleted.shrunk:
             # The reply may quote what was removed: think again with what is left.
@@ -365,7 +378,7 @@ class Room:
             happenings=[said, *items],
         )
         self._latencies.append(now - active.batch.arrived_at)
-        self._dialogue.remember(viewer=lead.name, text=request.text, reply=text)
+        self._dialogue.remember(viewer=lead.name, text=request.text, reply=text, messages=request.messages)
         self._tell_fates(settled, request.id)
         audio_id = request.id if spoken is not None else ""
         if spoken is not None:

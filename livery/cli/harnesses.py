@@ -1,0 +1,27 @@
+"""Loading a harness folder as commands do: checked, with its faults told."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from livery.errors import InputError
+from livery.harness.folder import load_harness
+from livery.harness.hooks.builtin import BUILTINS
+from livery.harness.lint import lint
+from livery.harness.model import Harness
+from livery.shop.registry import shop_operations
+
+
+def load_checked(folder: Path) -> Harness:
+    """The harness of a folder that may be published.
+
+    Raises:
+        InputError: every error that loading or lint finds; warnings do not count.
+    """
+    loaded = load_harness(folder)
+    known = {name: operation.parameters for name, operation in shop_operations().items()}
+    problems = lint(loaded.harness, loaded.problems, operations=known, builtins=BUILTINS)
+    errors = [p for p in problems if p.severity == "error"]
+    if errors:
+        raise InputError(errors)
+    return loaded.harness

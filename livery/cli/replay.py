@@ -1,0 +1,158 @@
+"""``livery replay``: a recorded chat through the whole agent, with its figures."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from contextlib import AsyncExitStack
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+from rich.console import Console
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
+
+from livery.agent.loop import Agent
+from livery.agent.service import AgentService, Fixed
+from livery.cli.defaults import HARNESS, STORE
+from livery.cli.harnesses import load_checked
+from livery.errors import InputError
+from livery.policies.open import open_policy
+from livery.room.contract import RoomConfig
+from livery.room.replay import Progress as Played
+from livery.room.replay import Summary
+from livery.room.replay import replay as play
+from livery.room.sources.detect import read_chat
+from livery.shop.loading import CatalogueSource
+from livery.shop.registry import shop_operations
+
+_notices = Console(stderr=True, highlight=False)
+
+
+def replay(
+    file: Annotated[Path, typer.Argument(help="Recorded chat; its format is told from its content.")],
+    store: Annotated[Path, typer.Option(help="Catalogue folder or file.")] = STORE,
+    harness: Annotated[Path, typer.Option(help="Harness folder.")] = HARNESS,
+    policy: Annotated[str, typer.Option(help="Policy URI.")] = "llamacpp:",
+    speed: Annotated[str, typer.Option(help="`max` (chat time only), or times real time: 1, 4, ...")] = "max",
+    out: Annotated[
+        Path, typer.Option(help="Folder for trajectories.jsonl, fates.jsonl, summary.json.")
+    ] = Path("out/replay"),
+    format: Annotated[
+        str, typer.Option(help="Chat format, where it should not be told from content.")
+    ] = "auto",
+    strict: Annotated[bool, typer.Option(help="Stop at the first row that cannot be read.")] = False,
+    start_at: Annotated[
+        str, typer.Option(help="Room time of the first message: `now`, `recorded` or ISO 8601.")
+    ] = "now",
+    on_screen: Annotated[str, typer.Option(help="Link id on screen; empty: the catalogue's first.")] = "",
+    busy: Annotated[
+        float, typer.Option(help="At speed max: chat seconds each request occupies the room.")
+    ] = 0.0,
+    limit: Annotated[int, typer.Option(help="Play only so many events; 0: all.")] = 0,
+) -> None:
+    """Replay a recorded chat and write what became of every message. The last line is JSON: the figures."""
+    pace: float | Literal["max"] = "max" if speed == "max" else _pace(speed)
+    summary = asyncio.run(
+        _replay(file, store, harness, policy, pace, out, format, strict, start_at, on_screen, busy, limit)
+    )
+    print(json.dumps(asdict(summary), ensure_ascii=False))
+
+
+def _pace(speed: str) -> float:
+    try:
+        pace = float(speed)
+    except ValueError:
+        pace = 0.0
+    if pace <= 0:
+        raise InputError.at("--speed", f"found {speed!r}; expected `max` or a number above 0, such as 1")
+    return pace
+
+
+def _start(start_at: str) -> float | None:
+    if start_at == "recorded":
+        return None
+    if start_at == "now":
+        return time.time()
+    try:
+        moment = datetime.fromisoformat(start_at)
+    except ValueError:
+        raise InputError.at(
+            "--start-at",
+            f"found {start_at!r}; expected `now`, `recorded` or ISO 8601 such as 2026-06-18T20:00",
+        ) from None
+    return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+
+
+async def _replay(
+    file: Path,
+    store: Path,
+    harness_folder: Path,
+    policy_uri: str,
+    speed: float | Literal["max"],
+    out: Path,
+    format: str,
+    strict: bool,
+    start_at: str,
+    on_screen: str,
+    busy_s: float,
+    limit: int,
+) -> Summary:
+    log = read_chat(file, "replay", format, strict=strict)
+    for problem in log.problems[:10]:
+        _notices.print(str(problem), style="yellow", markup=False)
+    if len(log.problems) > 10:
+        _notices.print(f"... and {len(log.problems) - 10} more", style="yellow")
+    events = log.events[:limit] if limit else log.events
+    source = CatalogueSource(store)
+    catalogue = source.current()
+    harness = load_checked(harness_folder)
+    async with AsyncExitStack() as stack:
+        policy = await asyncio.to_thread(open_policy, policy_uri)
+        stack.push_async_callback(policy.aclose)
+        agent = Agent(policy=policy, operations=shop_operations(), catalogue=source.current)
+        fixed = Fixed(harness)
+        service = await stack.enter_async_context(AgentService(agent, pick=fixed.pick, load=fixed.load))
+        config = RoomConfig(
+            room="replay",
+            language=harness.language,
+            timezone=catalogue.timezone,
+            on_screen=on_screen or catalogue.products[0].link_id,
+        )
+        columns = (
+            TextColumn("{task.description}"),
+            BarColumn(),
+            MofNCompleteColumn(),
+            TextColumn("{task.fields[requests]} requests"),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+        )
+        with Progress(*columns, console=_notices) as bar:
+            task = bar.add_task(f"{file.name} ({log.format})", total=len(events), requests=0)
+
+            def played(progress: Played) -> None:
+                bar.update(task, completed=progress.events, requests=progress.requests)
+
+            return await play(
+                events,
+                answer=service.answer,
+                config=config,
+                out=out,
+                speed=speed,
+                busy_s=busy_s,
+                start_at=_start(start_at),
+                catalogue=source.current,
+                harness_release=fixed.release,
+                policy=policy.uri,
+                progress=played,
+            )
