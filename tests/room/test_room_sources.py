@@ -491,9 +491,9 @@ def test_twitch_moderation_and_state_lines(tmp_path: Path) -> None:
     path = write(
         tmp_path,
         "irc.log",
-        "@tmi-sent-ts=1000;target-msg-id=m1;login=a :tmi.twitch.tv CLEARMSG #c :bad",
-        "@tmi-sent-ts=2000;target-user-id=9;ban-duration=600 :tmi.twitch.tv CLEARCHAT #c spammer",
-        "@tmi-sent-ts=3000 :tmi.twitch.tv CLEARCHAT #c",
+        "@tmi-sent-ts=1000000;target-msg-id=m1;login=a :tmi.twitch.tv CLEARMSG #c :bad",
+        "@tmi-sent-ts=2000000;target-user-id=9;ban-duration=600 :tmi.twitch.tv CLEARCHAT #c spammer",
+        "@tmi-sent-ts=3000000 :tmi.twitch.tv CLEARCHAT #c",
         "@room-id=1 :tmi.twitch.tv ROOMSTATE #c",
         ":a!a@a JOIN #c",
         "PING :tmi.twitch.tv",
@@ -955,3 +955,26 @@ def test_broken_rows_say_where(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     path.write_text("[\n{}\n,\n{x}\n]", encoding="utf-8")
     assert [type(r) for r in array_elements(path)] == [Row, BrokenRow]
+
+
+def test_numbers_and_characters_out_of_all_bounds_cost_only_their_row(tmp_path: Path) -> None:
+    path = write(
+        tmp_path,
+        "m.jsonl",
+        {"text": "a", "at": 1e9},
+        '{"text": "b", "at": ' + "9" * 5000 + "}",
+        '{"text": "c", "at": ' + "9" * 400 + "}",
+        '{"text": "d", "at": 1e400}',
+        '{"text": "half \\ud83d pair \\ud83d\\ude00", "at": 1e9}',
+    )
+    log = read_chat(path, "r")
+    assert accounted(log)
+    assert [p.line for p in log.problems] == [2, 3, 4]
+    texts = [e.text for e in log.events if isinstance(e, ChatMessage)]
+    assert texts == ["a", "half \ufffd pair 😀"]
+    huge = '{"author": "A", "author_id": "a", "message": "m", "timestamp": %s}'
+    log = read_chat(write(tmp_path, "c.jsonl", huge % ("9" * 300), huge % 1), "r")
+    assert (log.bad_rows, log.chat_rows) == (1, 1)
+    line = "@id=a;user-id=9;tmi-sent-ts=%s;bits=1 :bo!bo@bo PRIVMSG #c :x"
+    log = read_chat(write(tmp_path, "l", line % "7\u00b2", line % ("9" * 5000), line % 5000), "r")
+    assert [e.at for e in log.events] == [0.0, 0.0, 5.0]

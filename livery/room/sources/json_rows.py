@@ -19,6 +19,7 @@ _ELEMENT_LIMIT = 1 << 22
 """Characters after which an element that does not end is broken, not long."""
 _BETWEEN = re.compile(r"[\s,]*")
 _NEXT_OBJECT = re.compile(r"\n\s*\{|\}\s*,\s*(?=\{)")
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 _decoder = json.JSONDecoder()
 
 
@@ -31,8 +32,8 @@ def object_lines(path: Path) -> Iterator[Row | BrokenRow | FileNote]:
             yield text
         elif text.strip():
             try:
-                yield Row(number, index, json.loads(text))
-            except (json.JSONDecodeError, RecursionError) as error:
+                yield Row(number, index, _paired(json.loads(text), text))
+            except (ValueError, RecursionError) as error:
                 yield BrokenRow(number, f"{_why(error)}; expected one JSON object a line")
             index += 1
 
@@ -82,7 +83,7 @@ def _elements(file: TextIO) -> Iterator[Row | BrokenRow | FileNote]:
             return
         try:
             value, end = _decoder.raw_decode(buffer, position)
-        except (json.JSONDecodeError, RecursionError) as error:
+        except (ValueError, RecursionError) as error:
             if len(buffer) - position < _ELEMENT_LIMIT and _may_be_incomplete(error, buffer) and more():
                 continue
             drop(position)
@@ -98,7 +99,7 @@ def _elements(file: TextIO) -> Iterator[Row | BrokenRow | FileNote]:
         if end == len(buffer) and isinstance(value, int | float) and more():
             continue
         begins = line + buffer.count("\n", 0, position)
-        yield Row(begins, index, value)
+        yield Row(begins, index, _paired(value, buffer[position:end]))
         index += 1
         position = end
         if position > _CHUNK // 2:
@@ -121,7 +122,21 @@ def _end(match: re.Match[str] | None) -> int:
 def _why(error: Exception, line: int = 0) -> str:
     if isinstance(error, json.JSONDecodeError):
         return f"not valid JSON ({error.msg}" + (")" if line else f", column {error.colno})")
-    return "JSON nested too deeply"
+    return "JSON nested too deeply" if isinstance(error, RecursionError) else f"not usable JSON ({error})"
+
+
+def _paired(value: Any, source: str) -> Any:
+    """``value`` with half surrogate pairs replaced: JSON may hold them, UTF-8 (a journal) may not."""
+    if not _SURROGATE.search(source):
+        return value
+    if isinstance(value, str):
+        return value.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    if isinstance(value, list):
+        return [_paired(item, source) for item in cast(list[Any], value)]
+    if isinstance(value, dict):
+        items = cast(dict[str, Any], value).items()
+        return {_paired(key, source): _paired(item, source) for key, item in items}
+    return value
 
 
 def sample_objects(text: str) -> tuple[tuple[dict[str, Any], ...], bool]:
@@ -134,7 +149,7 @@ def sample_objects(text: str) -> tuple[tuple[dict[str, Any], ...], bool]:
         position = _end(_BETWEEN.match(body, position))
         try:
             value, position = _decoder.raw_decode(body, position)
-        except (json.JSONDecodeError, RecursionError):
+        except (ValueError, RecursionError):
             following = _NEXT_OBJECT.search(body, position + 1) if position < len(body) else None
             if following is None or not body.startswith(("{", "[")):
                 break

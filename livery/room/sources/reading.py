@@ -166,6 +166,10 @@ class ChatFormat:
             except RowFault as fault:
                 book.bad(row.line, fault.message, field=fault.field, code=fault.code)
                 continue
+            except (ValueError, OverflowError) as error:
+                # A number out of all bounds, in whichever field: the row's fault, not the file's.
+                book.bad(row.line, f"a value that cannot be read ({error})")
+                continue
             if isinstance(outcome, NotChat):
                 book.skipped[outcome.kind] += 1
                 continue

@@ -25,8 +25,14 @@ class Offset:
 
 
 def from_epoch(value: float) -> float:
-    """Unix epoch in seconds from seconds, milli-, micro- or nanoseconds, told apart by size."""
+    """Unix epoch in seconds from seconds, milli-, micro- or nanoseconds, told apart by size.
+
+    Raises:
+        ValueError: past the year 5000 in every unit, or not finite.
+    """
     size = abs(value)
+    if not size < 1e20:
+        raise ValueError(f"found {str(value)[:40]}, expected a Unix time")
     if size >= 1e17:
         return value / 1e9
     if size >= 1e14:
@@ -69,6 +75,8 @@ def parse_at(value: object, zone: tzinfo) -> float | Offset | None:
             return (moment if moment.tzinfo else moment.replace(tzinfo=zone)).timestamp()
         number = float(text)
     if number != number or abs(number) == float("inf"):
+        return None
+    if abs(number) >= 1e20:
         return None
     return Offset(number) if abs(number) < _EPOCH_FROM else from_epoch(number)
 

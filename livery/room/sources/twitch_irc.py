@@ -6,6 +6,7 @@ not chat. A message shared from another channel's chat is read as this room's: i
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -22,11 +23,11 @@ from livery.room.sources.reading import (
     derived_id,
     lines,
 )
-from livery.room.sources.times import from_epoch
 from livery.types import ChatDeletion, ChatEvent, ChatMessage, MessageKind
 
 NAME = "twitch-irc"
 
+_WHOLE = re.compile(r"[0-9]{1,16}")
 _PLANS = {"Prime": "Prime sub", "1000": "Tier 1 sub", "2000": "Tier 2 sub", "3000": "Tier 3 sub"}
 _MEMBER_NOTICES = {
     "sub",
@@ -90,7 +91,7 @@ def _events(row: Row, ledger: Ledger) -> Sequence[ChatEvent] | NotChat:
 def sent_at(tags: Mapping[str, str]) -> float | None:
     """The server's clock for a line, as a Unix epoch; None where it does not say."""
     stamp = tags.get("tmi-sent-ts") or tags.get("rm-received-ts") or ""
-    return from_epoch(int(stamp)) if stamp.isdigit() else None
+    return int(stamp) / 1000 if _WHOLE.fullmatch(stamp) else None
 
 
 def chat_event(line: IrcLine, *, room: str, at: float, index: int) -> ChatEvent:
@@ -147,12 +148,17 @@ def _paid(tags: Mapping[str, str]) -> tuple[MessageKind, str]:
         return MessageKind.PAID, f"{bits} bits"
     if raw := tags.get("pinned-chat-paid-amount"):
         exponent = tags.get("pinned-chat-paid-exponent", "0")
-        figure = raw
-        if raw.isdigit() and exponent.isdigit() and int(exponent) <= 4:
-            digits = int(exponent)
-            figure = f"{int(raw) / 10**digits:.{digits}f}"
+        figure = _with_decimals(raw, exponent)
         return MessageKind.PAID, f"{tags.get('pinned-chat-paid-currency', '')} {figure}".strip()
     return MessageKind.CHAT, ""
+
+
+def _with_decimals(minor_units: str, exponent: str) -> str:
+    """ "1400" with exponent "2" is "14.00"; what is not a number stays as it is."""
+    if not (_WHOLE.fullmatch(minor_units) and exponent in ("0", "1", "2", "3", "4")):
+        return minor_units
+    digits = int(exponent)
+    return f"{int(minor_units) / 10**digits:.{digits}f}"
 
 
 def _notice(tags: Mapping[str, str]) -> tuple[MessageKind, str]:
@@ -169,7 +175,7 @@ def _notice(tags: Mapping[str, str]) -> tuple[MessageKind, str]:
     if what == "charitydonation":
         raw = tags.get("msg-param-donation-amount", "")
         digits = tags.get("msg-param-exponent", "0")
-        figure = f"{int(raw) / 10 ** int(digits):.{digits}f}" if raw.isdigit() and digits.isdigit() else raw
+        figure = _with_decimals(raw, digits)
         return MessageKind.PAID, f"{tags.get('msg-param-donation-currency', '')} {figure}".strip()
     return MessageKind.SYSTEM, ""
 

@@ -27,7 +27,6 @@ from livery.room.sources.reading import (
     json_kind,
     word,
 )
-from livery.room.sources.times import from_epoch
 from livery.types import ChatDeletion, ChatEvent, ChatMessage, MessageKind
 
 NAME = "yt-dlp"
@@ -138,9 +137,9 @@ def _item(item: Any, offset: float | None, row: Row, ledger: Ledger) -> Sequence
         raise RowFault(f"unknown chat item {renderer!r}", field=renderer, code="chat-unknown")
     stamp = word(dig(body, "timestampUsec"))
     if stamp.isdigit():
-        at: float | None = int(stamp) / 1e6 if len(stamp) > 13 else from_epoch(int(stamp))
+        at: float | None = int(stamp) / 1e6
         if offset is not None:
-            ledger.origin = int(stamp) / 1e6 - offset
+            ledger.origin = at - offset
     else:
         at = None if offset is None else ledger.at_offset(offset)
     header = dig(body, "header", "liveChatSponsorshipsHeaderRenderer")
