@@ -155,7 +155,7 @@ async def lint(console: Shared, channel: str) -> dict[str, Any]:
 
 @router.post("/channels/{channel}/diff")
 async def diff(console: Shared, channel: str) -> dict[str, Any]:
-    """What publishing the draft would change, as data and as an HTML fragment; null where it is no harness."""
+    """What publishing the draft would change, as data and as HTML; null where it is no harness."""
 
     def work() -> dict[str, Any]:
         review = workbench.review(console, workbench.view(console, channel))

@@ -245,7 +245,7 @@ async def reject(
     console: Shared, name: str, request_id: str, reason: Annotated[str, Form()] = ""
 ) -> Response:
     room = find_room(console, name)
-    if not await room.reject(request_id, reason.strip() or "rejected by the operator"):
+    if not await room.reject(request_id, reason.strip()):
         raise HTTPException(409, "this reply no longer waits: it was decided or timed out meanwhile")
     console.watches[name].touch(Panel.PENDING)
     return done()

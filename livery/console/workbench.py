@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from livery.console.context import Console
 from livery.console.drafts import Draft, assemble, both_changed, rebase
 from livery.errors import InputError, LiveryError, Problem
-from livery.harness.diff import HarnessDiff, diff_harnesses, diff_html
+from livery.harness.diff import HarnessDiff, diff_harnesses, html_diff
 from livery.harness.folder import LoadedHarness
 from livery.harness.lint import lint
 from livery.harness.model import Harness
@@ -62,7 +62,7 @@ class Review:
     @property
     def diff_html(self) -> str | None:
         """An HTML fragment, escaped by its maker."""
-        return None if self.diff is None else diff_html(self.diff)
+        return None if self.diff is None else html_diff(self.diff)
 
     @property
     def errors(self) -> tuple[Problem, ...]:

@@ -18,6 +18,7 @@ from fastapi import FastAPI
 
 from livery.console.app import create_app
 from livery.console.context import Console, ConsoleContext, ConsoleSettings
+from livery.console.serve import serve
 from livery.harness.channels import Router
 from livery.harness.folder import load_harness
 from livery.harness.store import ReleaseStore
@@ -272,8 +273,45 @@ class Desk:
         raise AssertionError("the console went down")
 
 
+@dataclass
+class Served:
+    desk: Desk
+    address: str
+
+    def client(self, *, signed_in: bool = True) -> httpx.AsyncClient:
+        headers = {"authorization": f"Bearer {TOKEN}"} if signed_in else {}
+        return httpx.AsyncClient(base_url=self.address, headers=headers, timeout=20)
+
+
 @asynccontextmanager
-async def desk(
+async def serving(desk: Desk) -> AsyncIterator[str]:
+    """The desk's app on a free port; gives its address."""
+    ready: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+    task = asyncio.create_task(serve(desk.app, "127.0.0.1", 0, on_ready=ready.set_result))
+    try:
+        yield await ready
+    finally:
+        task.cancel()
+        await asyncio.wait([task])
+
+
+async def sse_events(response: httpx.Response) -> AsyncIterator[tuple[str, str, str]]:
+    """(event, data, id) of a server-sent event stream."""
+    event, data, event_id = "", list[str](), ""
+    async for line in response.aiter_lines():
+        if line.startswith("event: "):
+            event = line.removeprefix("event: ")
+        elif line.startswith("data: "):
+            data.append(line.removeprefix("data: "))
+        elif line.startswith("id: "):
+            event_id = line.removeprefix("id: ")
+        elif not line and event:
+            yield event, "\n".join(data), event_id
+            event, data = "", []
+
+
+@asynccontextmanager
+async def open_desk(
     folder: Path,
     *,
     settings: ConsoleSettings | None = None,

@@ -44,6 +44,13 @@ document.addEventListener("htmx:sseMessage", (event) => {
   const box = event.target;
   if (box.dataset.stick === "end") box.scrollTop = box.scrollHeight;
 });
+
+// The item list shows what is on screen, whoever put it there.
+document.addEventListener("htmx:sseMessage", (event) => {
+  const shown = event.target.querySelector?.("[data-on-screen]");
+  const list = byId("item-select");
+  if (shown && list && document.activeElement !== list) list.value = shown.dataset.onScreen;
+});
 for (const box of document.querySelectorAll("[data-stick]")) box.scrollTop = box.scrollHeight;
 
 document.addEventListener("click", (event) => {
@@ -58,6 +65,7 @@ document.addEventListener("htmx:afterRequest", (event) => {
   if (field && event.detail.successful) event.target.elements[field].value = "";
 });
 
+for (const list of document.querySelectorAll("[data-submit]")) list.addEventListener("change", () => list.form.submit());
 byId("room-select")?.addEventListener("change", (event) => {
   location.search = new URLSearchParams({ room: event.target.value });
 });
