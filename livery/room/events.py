@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
-from livery.types import ChatMessage, Fate, Trajectory
+from livery.types import ChatDeletion, ChatMessage, Fate, Trajectory
 
 
 class EventKind(StrEnum):
@@ -13,6 +13,8 @@ class EventKind(StrEnum):
     """A chat message was accepted."""
     FATE = "fate"
     """A message got its final fate."""
+    DELETION = "deletion"
+    """A moderator removed messages, answered ones too: take them off the screen (``deletion``)."""
     THINKING = "thinking"
     """The agent began a request."""
     TRAJECTORY = "trajectory"
@@ -39,6 +41,7 @@ class RoomEvent:
     """Grows by one in each room; a gap means a slow subscriber was skipped ahead."""
     at: float
     message: ChatMessage | None = None
+    deletion: ChatDeletion | None = None
     fate: Fate | None = None
     fate_reason: str = ""
     request_id: str = ""

@@ -293,20 +293,13 @@ class Intake:
     def delete(self, deletion: ChatDeletion, now: float) -> Deleted:
         """A moderator's deletion. A message already settled keeps its fate."""
         self._advance(now)
-        if deletion.everything:
-            ids = list(self._where)
-        elif deletion.viewer:
-            name = deletion.viewer.casefold()
-            ids = [
-                h.message.id
-                for g in [*self._waiting.values(), *self._running.values()]
-                for h in g.held()
-                if name in (h.message.viewer.casefold(), h.message.name.casefold())
-            ]
-        else:
+        if deletion.message and not (deletion.everything or deletion.viewer):
             ids = [deletion.message] if deletion.message in self._where else []
-            if deletion.message and not ids and deletion.message not in self._seen:
+            if not self.seen(deletion.message):
                 _remember(self._tombstones, deletion.message, self.config.remembered_ids, None)
+        else:
+            held_now = [h for g in [*self._waiting.values(), *self._running.values()] for h in g.held()]
+            ids = [h.message.id for h in held_now if deletes(deletion, h.message)]
         settled: list[Settled] = []
         touched: dict[str, _Group] = {}
         for message_id in ids:
@@ -488,6 +481,15 @@ class Intake:
         self._where.pop(held.message.id, None)
         self.counts[fate] += 1
         return Settled(held.message.id, fate, reason)
+
+
+def deletes(deletion: ChatDeletion, message: ChatMessage) -> bool:
+    """Whether a deletion means this message. A viewer is meant by id or by name, as platforms send either."""
+    if deletion.everything:
+        return True
+    if deletion.viewer:
+        return deletion.viewer.casefold() in (message.viewer.casefold(), message.name.casefold())
+    return bool(deletion.message) and deletion.message == message.id
 
 
 def _remember(memory: OrderedDict[str, _V], key: str, limit: int, value: _V) -> None:

@@ -43,7 +43,7 @@ class Reading:
     reason: str = ""
     """Why it is not for the host."""
     intent: str = ""
-    """"price", "stock", ... or empty where no shopping word was found."""
+    """"price", "stock", ..., "greeting", or empty where no such word was found."""
     reference: str = ""
     """Link ids it names, sorted and joined by commas; empty: the item on screen, if any."""
     marks: frozenset[str] = frozenset()
@@ -62,8 +62,8 @@ _MARKS = re.compile(
 
 _QUESTION_EN = re.compile(
     r"^(?:(?:hi|hey|hello|so|and|but|ok|okay|please|pls|host|sorry)\b[\s,.!]*)*"
-    r"(?:how|what(?!\s+an?\b)|whats|when|where|which|who|whos|whose|why|is|are|am|was|were|do|does|did|can|could"
-    r"|will|would|should|has|have you|any|anyone know|tell (?:me|us)|may i)\b",
+    r"(?:how|what(?!\s+an?\b)|whats|when|where|which|who|whos|whose|why|is|are|am|was|were|do|does|did"
+    r"|can(?!['’]?t wait)|could|will|would|should|has|have you|any|anyone know|tell (?:me|us)|may i)\b",
     re.IGNORECASE,
 )
 _QUESTION_ZH = re.compile(
@@ -97,7 +97,7 @@ _INTENT_WORDS: tuple[tuple[str, str, str], ...] = (
     (
         "price",
         r"prices?|how much|costs?|cheap\w*|discounts?|coupons?|promo\w*|deals?|percent off|expensive",
-        r"[$￥¥€£]\s*\d|多少钱|价格|价钱|便宜|优惠|券|打折|几折|满减|贵|怎么卖|几块|到手价|活动",
+        "多少钱|价格|价钱|便宜|优惠|券|打折|几折|满减|贵|怎么卖|几块|到手价|活动",
     ),
     (
         "size",
@@ -118,7 +118,8 @@ _INTENT_WORDS: tuple[tuple[str, str, str], ...] = (
 )
 _INTENTS = {n: re.compile(rf"\b(?:{en})\b|{zh}", re.IGNORECASE) for n, en, zh in _INTENT_WORDS}
 _GREETING = re.compile(
-    r"^(?:hi|hey|hello|good (?:morning|evening|afternoon)|你好|您好|大家好|[早晚下][上午]好)|主播|\bhost\b"
+    r"^(?:(?:hi+|hey+|hello+|good (?:morning|evening|afternoon))\b|[你您]好|大家好|[早晚下][上午]好)"
+    r"|主播|\bhost\b"
 )
 
 _REFERENCES = (
@@ -186,13 +187,14 @@ def read_message(
         or bool(_QUESTION_ZH.search(lower))
     )
     priority = Priority.QUESTION if asks else Priority.PAID if paid else Priority.OTHER
-    for_host = asks or paid or named or bool(_GREETING.search(lower))
+    greets = bool(_GREETING.search(lower))
+    for_host = asks or paid or named or greets
     return Reading(
         text=text,
         priority=priority,
         for_host=for_host,
         reason="" if for_host else "not addressed to the host",
-        intent=intent,
+        intent=intent or ("greeting" if greets and not asks else ""),
         reference=",".join(sorted(references)),
         marks=frozenset(_MARKS.findall(lower)),
     )

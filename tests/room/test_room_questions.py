@@ -45,6 +45,9 @@ def test_questions_their_intent_and_the_links_they_name(text: str, intent: str, 
     ("text", "reason"),
     [
         ("lol", "not addressed to the host"),
+        ("Can't wait to see it", "not addressed to the host"),
+        ("history in the making", "not addressed to the host"),
+        ("-$5", "not addressed to the host"),
         ("What a beautiful song", "not addressed to the host"),
         ("哈哈哈哈哈", "not addressed to the host"),
         ("666", "not addressed to the host"),
@@ -66,6 +69,11 @@ def test_what_is_not_for_the_host(text: str, reason: str) -> None:
 def test_greetings_and_the_hosts_name_are_other_and_money_is_paid() -> None:
     assert read("hello!").priority is Priority.OTHER
     assert read("hello!").for_host
+    assert [read(t).intent for t in ("hellooo", "Hi from Wales", "hi, how much?")] == [
+        "greeting",
+        "greeting",
+        "price",
+    ]
     assert read("love you ann", hosts=("ann",)).for_host
     assert not read("love you ann").for_host
     assert read("@Ann love it", hosts=("ann",)).for_host

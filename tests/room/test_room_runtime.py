@@ -104,6 +104,15 @@ async def test_wrong_room_missing_id_and_stopped_room_are_refused(rooms: Rooms) 
     assert (await room.submit(chat("hi?", "a"))).reason == "the room is not running"
 
 
+async def test_more_at_once_than_the_room_can_store_is_refused_not_hoarded(rooms: Rooms) -> None:
+    room = await rooms.start(at_once, RoomConfig(room="room", arriving_messages=2))
+    acks = await asyncio.gather(*(room.submit(chat("lol", f"m{n}")) for n in range(4)))
+    assert [a.accepted for a in acks] == [True, True, False, False]
+    assert acks[3].reason == "too many messages at once: send it again later"
+    assert (await room.submit(chat("lol", "m3"))).accepted
+    assert room.stats().messages == 3
+
+
 @pytest.mark.parametrize(
     ("reply", "route", "fate"),
     [
@@ -193,6 +202,26 @@ async def test_deleting_one_of_several_while_thinking_thinks_again_without_it(ro
     assert agent.cancelled == [first.id]
     await room.drain()
     assert {f: n for f, n in room.stats().fates.items() if n} == {Fate.DELETED: 1, Fate.ANSWERED: 1}
+
+
+async def test_what_is_deleted_after_its_answer_leaves_the_screen_and_the_dialogue(rooms: Rooms) -> None:
+    room = await rooms.start(at_once)
+    with room.subscribe() as events:
+        await room.submit(chat("how much?", "a"))
+        rooms.time.advance(1.5)
+        await following(events, EventKind.SPOKEN)
+        assert len(room.state().dialogue) == 1
+        gone = ChatDeletion(room="room", at=0.0, viewer="N-A")
+        await room.submit(gone)
+        assert (await following(events, EventKind.DELETION)).deletion == gone
+    assert room.state().dialogue == ()
+    assert room.stats().fates[Fate.ANSWERED] == 1
+
+
+async def test_a_room_starts_once(rooms: Rooms) -> None:
+    room = await rooms.start(at_once)
+    with pytest.raises(RuntimeError, match="starts once"):
+        await room.start()
 
 
 async def test_a_reply_waiting_to_be_spoken_is_dropped_when_its_message_is_deleted(rooms: Rooms) -> None:
