@@ -84,7 +84,7 @@ class Numeral:
     spread: tuple[int, int] | None = None
     """Chinese approximate pair: 两三 (天) is (2, 3)."""
     scaled: bool = False
-    """Chinese: holds 十百千万亿, so that it is a number even where no unit follows."""
+    """Chinese: holds 十百千万亿 or decimals, so that it is a number even where no unit follows."""
 
 
 def tidy(value: float | int) -> float | int:
@@ -185,7 +185,8 @@ def read_chinese(text: str, start: int) -> Numeral | None:
         whole, end = whole[:-1], end - 1
     value = chinese_value(whole)
     if decimals:
-        return Numeral(tidy(float(f"{value}.{''.join(str(CHINESE_DIGITS[c]) for c in decimals)}")), end)
+        digits = "".join(str(CHINESE_DIGITS[c]) for c in decimals)
+        return Numeral(tidy(float(f"{value}.{digits}")), end, scaled=True)
     scaled = any(c in CHINESE_UNITS or c in CHINESE_SCALES for c in whole)
     if not scaled and len(whole) == 2:
         first, second = (CHINESE_DIGITS[c] for c in whole)

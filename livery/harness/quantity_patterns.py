@@ -10,36 +10,40 @@ import re
 
 from livery.harness.numerals import CHINESE_CHARS
 
-FOLD = {ord("０") + d: str(d) for d in range(10)} | {
-    ord(a): b
-    for a, b in {
-        "％": "%",
-        "￥": "¥",
-        "＄": "$",
-        "￡": "£",
-        "．": ".",
-        "：": ":",
-        "－": "-",
-        "～": "~",
-        "＋": "+",
-        "／": "/",
-        "＃": "#",
-        "×": "x",
-        "✕": "x",
-        "–": "-",
-        "—": "-",
-        "’": "'",
-        "　": " ",
-        "\u00a0": " ",
-        "\u202f": " ",
-        "﹪": "%",
-    }.items()
-}
+FOLD = (
+    {ord("０") + d: str(d) for d in range(10)}
+    | dict(zip(map(ord, "壹贰叁肆伍陆柒捌玖拾佰仟"), "一二三四五六七八九十百千", strict=True))
+    | {
+        ord(a): b
+        for a, b in {
+            "％": "%",
+            "￥": "¥",
+            "＄": "$",
+            "￡": "£",
+            "．": ".",
+            "：": ":",
+            "－": "-",
+            "～": "~",
+            "＋": "+",
+            "／": "/",
+            "＃": "#",
+            "×": "x",
+            "✕": "x",
+            "–": "-",
+            "—": "-",
+            "’": "'",
+            "　": " ",
+            "\u00a0": " ",
+            "\u202f": " ",
+            "﹪": "%",
+        }.items()
+    }
+)
 """One character for one, so that spans stay true."""
 ASCII_LOWER = {c: c + 32 for c in range(65, 91)}
 TABLE = {**FOLD, **ASCII_LOWER}
 
-STOP = re.compile(rf"[a-z]+|\d|[{CHINESE_CHARS}均码买第加大中小特双]|[$€£]")
+STOP = re.compile(rf"[a-z]+|\d|[{CHINESE_CHARS}均码买第加大中小特双对]|[$€£]")
 DIGITS = re.compile(r"\d{1,3}(?:,\d{3})+(?![\d])(?:\.\d+)?|\d+(?:\.\d+)?")
 SCALE = re.compile(
     r"\s?(?:(?P<zh>[百千万亿]+)(?:(?P<tail>\d)(?P<tailunit>[百千])?(?![\d.]))?"
@@ -183,7 +187,16 @@ BUY_EN = re.compile(
     r"buy (?P<buy>\d+|[a-z]+),? (?:and )?get (?P<free>\d+|[a-z]+)(?: more)?(?: free)?(?![a-z])"
 )
 BAIFENZHI = re.compile(r"百分之\s?")
-HALF_PRICE = re.compile(r"(?:half[- ](?:the )?(?:original |regular |usual )?(?:price|off)|半价)")
+HALF_PRICE = re.compile(r"(?:half[- ](?:the )?(?:original |regular |usual )?(?:price|off)|半价|对折)")
+PART_OFF = re.compile(r"(?:an? |one[- ])?(?:(?P<quarter>quarter)|(?P<third>third)) off(?![a-z])")
+PART_OFF_DIGITS = re.compile(
+    r"(?P<over>[12])/(?P<under>[2345])(?: of(?: the price)?)?[ -](?:off|price)(?![a-z])"
+)
+FOR_FEWER = re.compile(
+    r"(?P<n>two|three|four|[234]) for (?:the price of )?(?P<m>one|two|three|[123])"
+    r"(?![\w.%$€£]| ?(?:dollars|bucks|usd|euros|pounds|yuan|people|persons?|days?|weeks?|hours?|hundred))"
+)
+ISH = re.compile(r"-?ish(?![a-z])")
 HALF_AFTER = re.compile(r"\s?半(?!价|个|年|天|月|小时|斤|米|袖|身|糖|折)")
 COIN_AFTER = re.compile(
     rf"(?P<jiao>\d|[一二两三四五六七八九])(?:毛|角)?(?P<fen>\d|[一二三四五六七八九])?分?(?![\d{CHINESE_CHARS}件个只双盒瓶包折])"

@@ -75,6 +75,9 @@ class Reader(Shapes):
     def _article(self, start: int, end: int) -> int:
         """ "a hundred and five", "a dozen", "a pair of", "within a week"."""
         low = self.low
+        m = p.PART_OFF.match(low, start)
+        if m:
+            return self._part_off(m, start)
         m = p.AN_UNIT.match(low, start)
         if m is None:
             return end
@@ -100,6 +103,13 @@ class Reader(Shapes):
             m = p.ONE_SIZE.match(low, start)
             if m:
                 return self._add("size", "FREE", "", start, m.end())
+            m = p.PART_OFF.match(low, start)
+            if m:
+                return self._part_off(m, start)
+        if word in ("two", "three", "four"):
+            m = p.FOR_FEWER.match(low, start)
+            if m:
+                return self._for_fewer(m, start)
         if word in ("twenty", "thirty"):
             ordinal = p.ORDINAL_FIRST.match(low, start)
             if ordinal:
@@ -129,6 +139,12 @@ class Reader(Shapes):
                 return start + 1
             return self._add(
                 "size", p.CHINESE_SIZES[m.group("s")] if m.group("s") else "FREE", "", start, m.end()
+            )
+        if c == "对":
+            return (
+                self._add("percent", 50, "off", start, start + 2)
+                if low[start + 1 : start + 2] == "折"
+                else start + 1
             )
         if c == "买":
             m = p.BUY_ZH.match(low, start)
@@ -216,6 +232,11 @@ class Reader(Shapes):
                     return self._letter_size(start, m.end())
             if following == "-" and low.startswith("in-1", end + 1):
                 return end + 5
+        if following == "/" and (part := p.PART_OFF_DIGITS.match(low, start)):
+            share = 100 * int(part.group("over")) / int(part.group("under"))
+            return self._add("percent", share, "off", start, part.end())
+        if following == " " and raw in "234" and (offer := p.FOR_FEWER.match(low, start)):
+            return self._for_fewer(offer, start)
         if following in ("/", "-", " ") and (fraction := p.FRACTION.match(low, start)):
             base = int(fraction.group("whole") or 0)
             value = base + int(fraction.group("over")) / int(fraction.group("under"))
@@ -335,6 +356,9 @@ class Reader(Shapes):
             return ranged
         if kind == "times" and cue:
             return self._add("count", value, "", start - len(cue.group()), end)
+        ish = p.ISH.match(low, end)
+        if ish:
+            return self._add("number", value, "", start, ish.end())
         if not n.word and end < len(low) and "a" <= low[end] <= "z":
             return p.ALNUM_REST.match(low, end).end()  # type: ignore[union-attr]
         if kind == "price" and not (n.word and value < 10 and self.low[start].isascii()):  # "if only one"

@@ -196,6 +196,18 @@ class Shapes:
         self._add("count", found[0], "buy", start, m.end("buy"))
         return self._add("count", found[1], "free", m.start("free"), m.end())
 
+    def _part_off(self, m: re.Match[str], start: int) -> int:
+        return self._add("percent", 25 if m.group("quarter") else 100 / 3, "off", start, m.end())
+
+    def _for_fewer(self, m: re.Match[str], start: int) -> int:
+        """ "two for one": buy one, one free."""
+        words = {"one": 1, "two": 2, "three": 3, "four": 4}
+        n, paid = (words.get(m.group(g)) or int(m.group(g)) for g in ("n", "m"))
+        if n <= paid:
+            return m.end("n")
+        self._add("count", paid, "buy", start, m.end("n"))
+        return self._add("count", n - paid, "free", m.start("m"), m.end())
+
     def _baifenzhi(self, start: int, at: int) -> int:
         low = self.low
         m = p.DIGITS.match(low, at)

@@ -105,7 +105,9 @@ WRONG_ITEM = [
 
 
 @pytest.mark.parametrize(("reply", "expected"), WRONG_ITEM)
-@pytest.mark.parametrize("results", [(BOTH,), (SERUM_RESULT, CREAM_RESULT)], ids=["one result", "two results"])
+@pytest.mark.parametrize(
+    "results", [(BOTH,), (SERUM_RESULT, CREAM_RESULT)], ids=["one result", "two results"]
+)
 def test_a_right_number_on_the_wrong_item_is_refused(reply: str, expected: str, results: tuple) -> None:
     assert verdict(make("grounding")(reply, context(*results))) == expected
 
@@ -137,7 +139,9 @@ def test_asking_a_quantity_back_is_no_claim_save_for_money() -> None:
 
 
 def test_arguments_that_a_result_accepted_may_be_repeated() -> None:
-    sized = result({"size": "L"}, "Take an L", arguments={"height_cm": 170, "weight_kg": 65, "note": "500 ml"})
+    sized = result(
+        {"size": "L"}, "Take an L", arguments={"height_cm": 170, "weight_kg": 65, "note": "500 ml"}
+    )
     check = make("grounding")
     assert verdict(check("For 170 cm and 65 kg, take an L.", context(sized))) == "allow"
     assert verdict(check("It's 500 ml.", context(sized))) == "retry"

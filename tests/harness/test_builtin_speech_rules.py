@@ -208,7 +208,9 @@ def test_the_shops_own_contacts_are_let_through() -> None:
 
 
 def test_personal_data_in_requests_is_masked_and_the_rest_kept() -> None:
-    decision = make("personal_data_request")(request("my phone is 13812345678, is it in stock?", "hi"), context())
+    decision = make("personal_data_request")(
+        request("my phone is 13812345678, is it in stock?", "hi"), context()
+    )
     assert isinstance(decision, Rewrite)
     assert [m.text for m in decision.value.messages] == ["my phone is 13*******78, is it in stock?", "hi"]
     assert verdict(make("personal_data_request")(request("how much is number 3?"), context())) == "allow"
@@ -294,7 +296,9 @@ def test_cleanup_strips_markup_and_nothing_else(reply: str, cleaned: str) -> Non
     assert decision.value == cleaned
 
 
-@pytest.mark.parametrize("reply", ["It's $39.99.", "3*5 and 2 * 3", "#3 is soft", "1. It's soft", "***", "a_b_c"])
+@pytest.mark.parametrize(
+    "reply", ["It's $39.99.", "3*5 and 2 * 3", "#3 is soft", "1. It's soft", "***", "a_b_c"]
+)
 def test_cleanup_leaves_plain_speech_alone(reply: str) -> None:
     assert verdict(make("speech_cleanup")(reply, context())) == "allow"
 

@@ -1,9 +1,10 @@
 """Banned claims and promises: what a host must not say, by own lists in English and Chinese.
 
-Banned claims are superlatives, efficacy, income, and invented sales and scarcity. The last two are allowed where
-a tool result or trusted text bears them out: the very words, or all their numbers. Promises (refunds, gifts,
-delivery, warranty, prices to come, certainty) are allowed where trusted text holds what the list names as
-support, undenied. Not here: whether a supported promise is complete.
+Banned claims are superlatives, efficacy, income, and invented sales and scarcity. The last two are
+allowed where a tool result or trusted text bears them out: the very words, or all their numbers.
+Promises (refunds, gifts, delivery, warranty, prices to come, certainty) are allowed where trusted
+text holds what the list names as support, undenied. Not here: whether a supported promise is
+complete.
 """
 
 from __future__ import annotations
@@ -54,9 +55,12 @@ class PromisesParams(_Phrases):
 
 
 _WORDS = {
-    "superlative": ("superlative", "极限词"), "efficacy": ("efficacy claim", "功效宣称"),
-    "income": ("promise of income", "收益承诺"), "sales": ("sales figure that no result holds", "没有依据的销量"),
-    "scarcity": ("scarcity that no result holds", "没有依据的库存紧张"), "banned": ("banned here", "本店禁用"),
+    "superlative": ("superlative", "极限词"),
+    "efficacy": ("efficacy claim", "功效宣称"),
+    "income": ("promise of income", "收益承诺"),
+    "sales": ("sales figure that no result holds", "没有依据的销量"),
+    "scarcity": ("scarcity that no result holds", "没有依据的库存紧张"),
+    "banned": ("banned here", "本店禁用"),
     "refund": ("refund promise", "退款承诺"), "gift": ("gift promise", "赠品承诺"),
     "delivery": ("delivery promise", "发货承诺"), "warranty": ("warranty promise", "质保承诺"),
     "price": ("price promise", "价格承诺"), "certainty": ("guarantee", "保证"),
@@ -80,7 +84,7 @@ def build_banned(params: BannedClaimsParams, language: str) -> HookFunction:
         return _retry(
             left,
             language,
-            en="These may not be said on air: {found}. Say what the item is or does, from the tool results, without them.",
+            en="These may not be said on air: {found}. Say instead what the tool results say.",
             zh="直播间不能这样说：{found}。换成工具结果里的事实，不要用这些说法。",
         )
 
@@ -107,7 +111,7 @@ def build_promises(params: PromisesParams, language: str) -> HookFunction:
         return _retry(
             left,
             language,
-            en="The shop has not promised this: {found}. Promise only what a tool result or policy says; else leave it out.",
+            en="The shop has not promised this: {found}. Promise only what a tool result or policy says.",
             zh="店铺没有这样的承诺：{found}。只能承诺工具结果或店铺政策里写明的，否则不要说。",
         )
 

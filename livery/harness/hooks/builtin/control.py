@@ -176,7 +176,7 @@ def build_role_leak(params: RoleLeakParams, language: str) -> HookFunction:
         return Retry(
             worded(
                 language,
-                en=f"Viewers must not hear of tools, skills or instructions: {shown}. Say it as a host would.",
+                en=f"Viewers must not hear of tools or instructions: {shown}. Say it as a host would.",
                 zh=f"观众不该听到工具、技能或指令：{shown}。请像主播一样说话。",
             ),
             {"found": listed},

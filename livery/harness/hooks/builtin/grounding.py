@@ -1,10 +1,11 @@
 """Grounding: a reply may state only quantities that this request's tool results or trusted text hold.
 
 Money, percentages, counts, measures, sizes, dates and durations in a reply are read by
-`livery.harness.quantities` and each must be borne out, exactly. Numbers a viewer wrote are no evidence; asking
-one back ("two pieces, right?") is no claim, save for money and percentages, where the check is strict. A
-quantity that is true of another item than the one spoken of is refused too. What this cannot see: a right
-number given a wrong meaning on the right item (list price told as the coupon price), and facts without numbers.
+`livery.harness.quantities` and each must be borne out, exactly. Numbers a viewer wrote are no
+evidence; asking one back ("two pieces, right?") is no claim, save for money and percentages, where
+the check is strict. A quantity that is true of another item than the one spoken of is refused too.
+What this cannot see: a right number given a wrong meaning on the right item (list price told as the
+coupon price), and facts without numbers.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ class GroundingParams(Params):
         "duration",
         "number",
     )
-    """Kinds that must be borne out. ``number`` is a bare number ("about 40"): it must equal some known value."""
+    """Kinds that must be borne out. ``number`` is a bare one ("about 40"): it must equal some known value."""
     allow: tuple[str, ...] = ()
     """Quantities always allowed, as they are said: "7 days", "24小时"."""
     small: int = Field(default=2, ge=0)
@@ -56,7 +57,8 @@ class Fault:
 
 
 _NAMES = {
-    "money": ("price or amount", "金额"), "percent": ("percentage", "折扣或百分比"), "count": ("quantity", "数量"),
+    "money": ("price or amount", "金额"), "percent": ("percentage", "折扣或百分比"),
+    "count": ("quantity", "数量"),
     "measure": ("measure", "规格"), "size": ("size", "尺码"), "date": ("date", "日期"),
     "duration": ("time span", "时长"), "number": ("number", "数字"),
 }  # fmt: skip
@@ -185,8 +187,8 @@ def _retry(faults: Sequence[Fault], language: str) -> Retry:
             parts.append(f"{said} ({name}, not true of item {fault.item})")
     feedback = worded(
         language,
-        en=f"Not in this request's tool results: {', '.join(parts)}. State only what a tool result says for that "
-        "item, in the same currency and unit; look it up first, or leave it out.",
+        en=f"Not in this request's tool results: {', '.join(parts)}. State only what a tool result says "
+        "for that item, in the same currency and unit; look it up first, or leave it out.",
         zh=f"工具结果里没有：{'、'.join(parts)}。只能说工具结果里这件商品的数字，币种和单位也要一致；先查询，查不到就不要说。",
     )
     return Retry(
@@ -200,5 +202,5 @@ GROUNDING = Builtin(
     checkpoint=Checkpoint.REPLY,
     params=GroundingParams,
     build=build,
-    summary="every price, percentage, quantity, size, date and time span in a reply comes from this request's results",
+    summary="every price, percentage, quantity, size and date in a reply comes from this request's results",
 )

@@ -1,8 +1,9 @@
 """Personal data: telephone numbers, mail and postal addresses, identity and bank cards, platform handles.
 
-In a reply they are refused; in a request they are masked before the policy or the trajectory sees them. Identity
-cards are told by their checksum (GB 11643), bank cards by Luhn, so that order numbers and prices are left
-alone. The shop's own contacts are listed in ``allow``. Not here: names of people.
+In a reply they are refused; in a request they are masked before the policy or the trajectory sees
+them. Identity cards are told by their checksum (GB 11643), bank cards by Luhn, so that order
+numbers and prices are left alone. The shop's own contacts are listed in ``allow``. Not here: names
+of people.
 """
 
 from __future__ import annotations
@@ -47,8 +48,9 @@ _BANK_CARD = re.compile(r"(?<!\d)[3-6]\d{3}(?:[- ]?\d{4}){2}(?:[- ]?\d{1,7})(?!\
 _ADDRESS = re.compile(
     r"[一-鿿]{1,8}(?:省|市|区|县|镇)[一-鿿]{0,12}(?:路|街|道|巷|弄|村|小区|大道|花园|苑)[一-鿿]{0,6}\d+(?:号|栋|幢|弄|室|楼)?"
     r"|[一-鿿]{2,6}(?:路|街|巷|弄|大道)\d+号(?!链接)|\d+(?:栋|幢|号楼)\s?\d*(?:单元)?\s?\d{2,4}室?"
-    r"|(?<![\d$.])\d{1,5} (?:[NSEW]\.? )?(?:[A-Z][a-z]+ ){1,3}(?:Street|St|Avenue|Ave|Road|Rd|Boulevard|Blvd|Lane|Ln|Drive|Dr"
-    r"|Court|Ct|Way|Place|Pl)(?![a-z])"
+    r"|(?<![\d$.])\d{1,5} (?:[NSEW]\.? )?(?:[A-Z][a-z]+ ){1,3}(?:Street|St|Avenue|Ave|Road|Rd"
+    r"|Boulevard|Blvd|Lane"
+    r"|Ln|Drive|Dr|Court|Ct|Way|Place|Pl)(?![a-z])"
 )
 _HANDLE = re.compile(
     r"(?:微信|威信|薇信|vx|wx|v信|wechat|whatsapp|telegram|qq|扣扣|抖音|快手|小红书|line|instagram|snapchat)"
@@ -62,8 +64,8 @@ _NOT_HANDLES = re.compile(
 _DIGITS = re.compile(r"\D")
 _WEIGHTS = (7, 9, 10, 5, 8, 4, 2, 1, 6, 3, 7, 9, 10, 5, 8, 4, 2)
 _PATTERNS: tuple[tuple[DataKind, re.Pattern[str]], ...] = (
-    ("email", _EMAIL), ("id_card", _ID_CARD), ("bank_card", _BANK_CARD), ("phone", _PHONE), ("address", _ADDRESS),
-    ("handle", _HANDLE),
+    ("email", _EMAIL), ("id_card", _ID_CARD), ("bank_card", _BANK_CARD), ("phone", _PHONE),
+    ("address", _ADDRESS), ("handle", _HANDLE),
 )  # fmt: skip
 _HINT = re.compile(
     r"\d{4}|\d{3}[-. )]|@|\[at\]|[路街道巷弄栋幢村苑]|号楼|小区|\d [A-Z]|微信|威信|薇信|扣扣|抖音|快手|小红书"

@@ -1,10 +1,11 @@
 """Input screening: what viewers write, before a policy reads it.
 
-Invisible and bidirectional control characters go, over-long text is cut or dropped, and prompt injections, abuse
-and advertising are taken out or marked. A request merges several viewers, so an offending message is dropped
-alone; within a message an injection is cut by the sentence, so that "ignore your rules. How much is number 3?"
-still gets its price. The request is blocked only when nothing is left. Chat is data to the policy in any case:
-this is a second wall, not the first, and it lists known wordings only.
+Invisible and bidirectional control characters go, over-long text is cut or dropped, and prompt
+injections, abuse and advertising are taken out or marked. A request merges several viewers, so an
+offending message is dropped alone; within a message an injection is cut by the sentence, so that
+"ignore your rules. How much is number 3?" still gets its price. The request is blocked only when
+nothing is left. Chat is data to the policy in any case: this is a second wall, not the first, and
+it lists known wordings only.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ Treatment = Literal["drop", "mark", "allow"]
 
 class InputScreeningParams(Params):
     injection: Treatment = "drop"
-    """``drop`` cuts the sentences that hold one; ``mark`` keeps the text behind a note that it is no instruction."""
+    """``drop`` cuts the sentences that hold one; ``mark`` keeps the text, behind a note."""
     abuse: Treatment = "drop"
     advertising: Treatment = "drop"
     """Links, invitations elsewhere, private accounts."""
@@ -147,7 +148,7 @@ def advertising(low: str) -> bool:
 
 
 def _without_injection(text: str) -> str:
-    """The sentences that hold no injection; "" where what is left says nothing, or where it only shows whole."""
+    """The sentences that hold no injection; "" where what is left says nothing."""
     sentences: Sequence[str] = _SENTENCES.findall(text)
     kept = "".join(s for s in sentences if not injection(_folded(s))).strip()
     if injection(_folded(kept)) or len(kept) == len(text.strip()) or len(_LETTERS.findall(kept)) < 2:
@@ -161,5 +162,5 @@ INPUT_SCREENING = Builtin(
     mode="change",
     params=InputScreeningParams,
     build=build,
-    summary="injections, abuse, advertising, invisible characters and over-long text are taken out of a request",
+    summary="injections, abuse, advertising and invisible characters are taken out of a request",
 )

@@ -1,7 +1,8 @@
 """The form of a reply that will be spoken: length, no markup, no links, the host's language, fixed openings.
 
-Two hooks: `speech_format` only checks, `speech_cleanup` (mode change) first strips harmless markup so that a good
-sentence is not sent back for its asterisks. How numbers are pronounced is the room's affair.
+Two hooks: `speech_format` only checks, `speech_cleanup` (mode change) first strips harmless markup
+so that a good sentence is not sent back for its asterisks. How numbers are pronounced is the room's
+affair.
 """
 
 from __future__ import annotations
@@ -227,7 +228,7 @@ SPEECH_FORMAT = Builtin(
     checkpoint=Checkpoint.REPLY,
     params=SpeechFormatParams,
     build=build_format,
-    summary="a reply can be spoken: length, no markup, links or emoji, the right language, fixed opening and close",
+    summary="a reply can be spoken: its length, language, opening and close; no markup, links or emoji",
 )
 SPEECH_CLEANUP = Builtin(
     name="speech_cleanup",

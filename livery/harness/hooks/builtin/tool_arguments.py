@@ -1,10 +1,10 @@
-"""Tool arguments against the tool's own schema (JSON Schema 2020-12), faults told so that a small model can act."""
+"""Tool arguments against the tool's own schema (JSON Schema 2020-12); faults are told for a small model."""
 
 from __future__ import annotations
 
 import json
-from difflib import get_close_matches
 from collections.abc import Iterator, Mapping, Sequence
+from difflib import get_close_matches
 from typing import Any, cast
 
 from jsonschema import Draft202012Validator
@@ -23,7 +23,8 @@ class ArgumentSchemaParams(Params):
 
 _TYPES = {
     "string": ("text", "文本"), "integer": ("a whole number", "整数"), "number": ("a number", "数字"),
-    "boolean": ("true or false", "true 或 false"), "array": ("a list", "列表"), "object": ("an object", "对象"),
+    "boolean": ("true or false", "true 或 false"), "array": ("a list", "列表"),
+    "object": ("an object", "对象"),
     "null": ("null", "null"),
 }  # fmt: skip
 _VALIDATORS_KEPT = 256
@@ -46,7 +47,10 @@ def build(params: ArgumentSchemaParams, language: str) -> HookFunction:
         if context.tool is None:
             return Allow()  # an unknown tool is the runtime's to answer
         schema = context.tool.input_schema
-        errors = list(validator(schema).iter_errors(dict(value.arguments)))
+        errors = cast(
+            "list[ValidationError]",
+            list(validator(schema).iter_errors(dict(value.arguments))),  # pyright: ignore[reportUnknownMemberType]
+        )
         if not errors:
             return Allow()
         faults = list(dict.fromkeys(_told(errors, schema, language)))[: params.faults]
@@ -54,7 +58,7 @@ def build(params: ArgumentSchemaParams, language: str) -> HookFunction:
         return Retry(
             worded(
                 language,
-                en=f"The arguments of {value.name} are wrong: {listed}. Call it again with these fields put right.",
+                en=f"The arguments of {value.name} are wrong: {listed}. Put them right and call it again.",
                 zh=f"{value.name} 的参数不对：{listed}。请改正后重新调用。",
             ),
             {"tool": value.name, "faults": faults},
@@ -99,7 +103,7 @@ def _one(error: ValidationError, schema: Mapping[str, Any], language: str) -> It
                         zh=f"没有 `{name}` 这个参数，只能用：{names or '无'}{hint_zh}",
                     )
         case _:
-            part = cast("Mapping[str, Any]", error.schema) if isinstance(error.schema, dict) else {}
+            part = cast("Mapping[str, Any]", error.schema if isinstance(error.schema, dict) else {})
             expected = _expected(part, language)
             yield worded(
                 language,
@@ -136,7 +140,8 @@ def _expected(schema: Mapping[str, Any], language: str) -> str:
     limits = [
         text.format(schema[key])
         for key, text in (
-            ("minimum", "≥ {}"), ("maximum", "≤ {}"), ("exclusiveMinimum", "> {}"), ("exclusiveMaximum", "< {}"),
+            ("minimum", "≥ {}"), ("maximum", "≤ {}"), ("exclusiveMinimum", "> {}"),
+            ("exclusiveMaximum", "< {}"),
             ("minLength", "≥ {} chars"), ("maxLength", "≤ {} chars"), ("minItems", "≥ {} items"),
             ("maxItems", "≤ {} items"), ("pattern", "pattern {}"), ("format", "format {}"),
         )

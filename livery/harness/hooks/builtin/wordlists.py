@@ -1,9 +1,10 @@
 """Word lists and how they are searched: patterns with allowed contexts, denials and what bears a claim out.
 
-The lists are data, ``lists/en.yaml`` and ``lists/zh.yaml``, both searched in every text because hosts mix
-languages. A match is dropped where it lies in an allowed context ("best regards"), and, in a category marked
-``negatable``, where a denial stands before it in the same clause ("this does not cure acne"). Superlatives are
-not negatable: "not the best" and "没有最好，只有更好" are still superlatives in advertising law's eyes.
+The lists are data, ``lists/en.yaml`` and ``lists/zh.yaml``, both searched in every text because
+hosts mix languages. A match is dropped where it lies in an allowed context ("best regards"), and,
+in a category marked ``negatable``, where a denial stands before it in the same clause ("this does
+not cure acne"). Superlatives are not negatable: "not the best" and "没有最好，只有更好" are still
+superlatives in advertising law's eyes.
 """
 
 from __future__ import annotations
@@ -20,12 +21,13 @@ import yaml
 LISTS = Path(__file__).with_name("lists")
 LANGUAGES = ("en", "zh")
 
-_STRAIGHT = str.maketrans({"’": "'", "‘": "'", "“": '"', "”": '"', "－": "-", "–": "-", "—": "-", "％": "%"} | {
+_STRAIGHT = str.maketrans({"’": "'", "‘": "'", "“": '"', "”": '"', "－": "-", "–": "-", "—": "-",
+                            "％": "%"} | {
     chr(ord("０") + d): str(d) for d in range(10)
 })  # fmt: skip
 _CLAUSE = re.compile(r"[.!?;。！？；\n,，]")
 _DENIAL = re.compile(
-    r"(?<![a-z])(?:not|no|never|cannot|can't|isn't|aren't|doesn't|don't|didn't|won't|without|neither|nor|unable to)(?![a-z])"
+    r"(?<![a-z])(?:not|no|never|cannot|can't|without|neither|nor|unable to)(?![a-z])"
     r"|n't(?![a-z])|不(?!仅|但|只|光|要错过|用担心|止)|没(?!有更|有最|错)|无法|并非|未(?!来)|别|非(?!常|同)|不是"
 )
 _DENIAL_REACH = 28
@@ -108,7 +110,7 @@ def categories(group: str) -> tuple[Category, ...]:
 
 @lru_cache(maxsize=16)
 def plain_list(group: str) -> re.Pattern[str]:
-    """One pattern of a flat list (``injection``, ``abuse``, ...), both languages. ``*_raw`` lists are unbounded."""
+    """One pattern of a flat list (``injection``, ``abuse``, ...), both languages; ``*_raw`` unbounded."""
     raw = group.endswith("_raw")
     pattern = _joined(("" if raw else x, p) for x in LANGUAGES for p in cast("list[str]", _file(x)[group]))
     assert pattern is not None
@@ -116,8 +118,8 @@ def plain_list(group: str) -> re.Pattern[str]:
 
 
 def compiled(phrases: Sequence[str]) -> re.Pattern[str] | None:
-    """An operator's own phrases: literal and bounded where they begin or end in a Latin letter; ``re:`` starts a
-    regular expression over lower-case text.
+    """An operator's own phrases: literal, bounded where they begin or end in a Latin letter; ``re:``
+    starts a regular expression over lower-case text.
 
     Raises:
         ValueError: an expression that does not compile.
