@@ -19,14 +19,14 @@ from typing import Any, cast
 from livery.policies.pattern import pattern_rule
 from livery.policies.policy import ToolSurface
 
-STRING_CHARS = 120
+STRING_CHARS = 64
 """Longest free string in arguments: a small model that loses its way must come to an end."""
 ITEMS = 8
 """Most elements of an array without ``maxItems``."""
 DIGITS = 12
 
 _BASE = r"""char ::= [^"\\<\x00-\x1F\x7F] | "\\" ( ["\\/bfnrt] | "u" [0-9a-fA-F]{4} )
-string ::= "\"" char{0,120} "\""
+string ::= "\"" char{0,STRING_CHARS} "\""
 integer ::= "0" | "-"? [1-9] [0-9]{0,11}
 number ::= "-"? ( "0" | [1-9] [0-9]{0,11} ) ( "." [0-9]{1,6} )?
 positive ::= ( "0" | [1-9] [0-9]{0,11} ) ( "." [0-9]{1,6} )?
@@ -50,6 +50,7 @@ def grammar(
     parallel_calls: int = 4,
     reply_chars: int = 400,
     reasoning_chars: int = 1200,
+    string_chars: int = STRING_CHARS,
 ) -> str:
     """GBNF for one turn in the form of `livery.policies.wire`.
 
@@ -63,10 +64,18 @@ def grammar(
         parallel_calls: most calls in one turn.
         reply_chars: longest reply.
         reasoning_chars: longest reasoning.
+        string_chars: longest free string in arguments.
     """
     surfaces = tuple((t.name, json.dumps(t.input_schema, ensure_ascii=False)) for t in tools)
     return _grammar(
-        surfaces, allow_calls, allow_reply, reasoning, max(1, parallel_calls), reply_chars, reasoning_chars
+        surfaces,
+        allow_calls,
+        allow_reply,
+        reasoning,
+        max(1, parallel_calls),
+        reply_chars,
+        reasoning_chars,
+        string_chars,
     )
 
 
@@ -79,10 +88,11 @@ def _grammar(
     parallel_calls: int,
     reply_chars: int,
     reasoning_chars: int,
+    string_chars: int,
 ) -> str:
     calling = allow_calls and bool(surfaces)
     replying = allow_reply or not calling
-    rules = _Rules()
+    rules = _Rules(string_chars)
     ways: list[str] = []
     if calling:
         ways.append("calls")
@@ -93,12 +103,13 @@ def _grammar(
     if replying:
         ways.append("reply")
         rules.add("reply", rf"[^<\x00-\x20\x7F] [^<\x00-\x09\x0B-\x1F\x7F]{{0,{max(0, reply_chars - 1)}}}")
+    base = _BASE.replace("STRING_CHARS", str(string_chars))
     think = ""
     if reasoning:
         think = "think? "
         body = rf"[^<\x00-\x09\x0B-\x1F\x7F]{{1,{reasoning_chars}}}"
         rules.add("think", rf'"<think>\n" {body} "\n</think>\n\n"')
-    return f"root ::= {think}( {' | '.join(ways)} )\n{rules.text()}{_BASE if calling else ''}"
+    return f"root ::= {think}( {' | '.join(ways)} )\n{rules.text()}{base if calling else ''}"
 
 
 def _call(rules: _Rules, name: str, schema_text: str) -> str:
@@ -129,7 +140,8 @@ def _json(value: Any) -> str:
 class _Rules:
     """Named rules, in order; equal bodies share one name."""
 
-    def __init__(self) -> None:
+    def __init__(self, string_chars: int) -> None:
+        self.string_chars = string_chars
         self._bodies: dict[str, str] = {}
         self._names: dict[str, str] = {}
 
@@ -229,13 +241,14 @@ class _Schema:
             rule = pattern_rule(node["pattern"])
             if rule is not None:
                 return self._rules.named(f'"\\"" {rule} "\\""')
-        low, high = int(node.get("minLength", 0)), int(node.get("maxLength", STRING_CHARS))
-        high = max(low, min(high, STRING_CHARS))
+        longest = self._rules.string_chars
+        low, high = int(node.get("minLength", 0)), int(node.get("maxLength", longest))
+        high = max(low, min(high, longest))
         if high == 0:
             return quoted('""')
         return (
             "string"
-            if (low, high) == (0, STRING_CHARS)
+            if (low, high) == (0, longest)
             else self._rules.named(f'"\\"" char{{{low},{high}}} "\\""')
         )
 

@@ -33,8 +33,8 @@ class Intent:
 
 
 def _intent(name: str, asked: str, tool: str, skill: str, *facts: str) -> Intent:
-    words = (re.compile(p, re.IGNORECASE) for p in (asked, tool, skill))
-    return Intent(name, *words, tuple(re.compile(p, re.IGNORECASE) for p in facts))
+    says, serves, teaches, *fields = (re.compile(p, re.IGNORECASE) for p in (asked, tool, skill, *facts))
+    return Intent(name, says, serves, teaches, tuple(fields))
 
 
 INTENTS = (

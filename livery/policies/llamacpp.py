@@ -25,7 +25,7 @@ from typing import Literal, TypeVar
 from livery.errors import InputError, PolicyTimeout, PolicyUnavailable
 from livery.policies import wire
 from livery.policies.engine import Adapters, Engine, Generated, measured_threads
-from livery.policies.grammar import grammar
+from livery.policies.grammar import STRING_CHARS, grammar
 from livery.policies.model_file import ensure_model, sha256_of
 from livery.policies.policy import PolicyRequest, PromptMessage
 from livery.types import PolicyTurn, Timing, TokenTrace, Usage
@@ -49,8 +49,9 @@ class LlamaCppOptions:
     top_p: float = 0.9
     reply_chars: int = 400
     """Longest reply that the grammar lets pass."""
-    parallel_calls: int = 2
-    """Most calls in one turn. A small model fills whatever it is allowed, and pays for each token."""
+    parallel_calls: int = 0
+    """Most calls in one turn. 0: one for the embedded model as it is, which only repeats the first and pays
+    for each token, and four for a model or adapter of the user's own."""
     constrained: bool = True
     """False drops the grammar: for measuring what it costs and how a model does without."""
     progress: bool = True
@@ -67,6 +68,8 @@ class LlamaCppPolicy:
         self.weights = weights
         self._engine = engine
         self._options = options
+        untrained = options.model is None and not options.loras
+        self._parallel_calls = options.parallel_calls or (1 if untrained else 4)
         self._slots = Slots(options.slots)
         self._workers = ThreadPoolExecutor(options.slots, thread_name_prefix="llamacpp")
         self._running: set[threading.Event] = set()
@@ -169,8 +172,10 @@ class LlamaCppPolicy:
                 allow_calls=request.allow_calls,
                 allow_reply=request.allow_reply,
                 reasoning=request.reasoning,
-                parallel_calls=self._options.parallel_calls,
+                parallel_calls=self._parallel_calls,
                 reply_chars=self._options.reply_chars,
+                # A call must end within the turn's tokens to be read at all.
+                string_chars=max(16, min(STRING_CHARS, request.max_tokens // 2)),
             )
         room = self._engine.context - len(ids)
         done = self._engine.generate(
@@ -206,9 +211,13 @@ class LlamaCppPolicy:
         began: float,
     ) -> PolicyTurn:
         parsed = wire.parse_turn(done.text, first_call=wire.calls_so_far(request.messages))
-        if done.finish == "length":
+        # The grammar's own limit stops a reply in the middle of a sentence, just as the token limit does.
+        said = done.text.rpartition("</think>")[2].lstrip()
+        bounded = self._options.constrained and not parsed.calls and len(said) >= self._options.reply_chars
+        cut = done.finish == "length" or bounded
+        if cut:
             parsed = parsed.whole()
-        stop = parsed.stop(cut=done.finish == "length")
+        stop = parsed.stop(cut=cut)
         trace = None
         if done.ids is not None:
             trace = TokenTrace(prompt_ids=prompt, output_ids=done.ids, logprobs=done.logprobs)

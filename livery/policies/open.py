@@ -146,7 +146,7 @@ def _llamacpp(uri: str, rest: str, loras: tuple[Path, ...], threads: int, progre
         temperature=fields.number("temperature", defaults.temperature),
         top_p=fields.number("top_p", defaults.top_p),
         reply_chars=fields.count("reply_chars", defaults.reply_chars, least=1),
-        parallel_calls=fields.count("parallel_calls", defaults.parallel_calls, least=1),
+        parallel_calls=fields.count("parallel_calls", defaults.parallel_calls),
         constrained=fields.text("grammar", "on", ("on", "off")) == "on",
         progress=progress,
     )

@@ -3,6 +3,7 @@
 import asyncio
 import json
 import threading
+from dataclasses import replace
 from itertools import count
 
 import pytest
@@ -90,6 +91,24 @@ async def test_reasoning_is_kept_apart_and_counted(embedded):
     turn = await embedded.act(request(allow_calls=False, reasoning=True, max_tokens=12, seed=1))
     assert turn.usage.reasoning <= turn.usage.output
     assert "think" not in turn.text
+
+
+async def test_a_reply_that_the_grammar_ends_is_told_as_cut(engine, weights):
+    policy = LlamaCppPolicy(engine, LlamaCppOptions(reply_chars=12), uri="llamacpp:", weights=weights)
+    turn = await policy.act(request(allow_calls=False, max_tokens=40))
+    await asyncio.to_thread(policy.stop)
+    assert turn.stop == "length"
+    assert 0 < len(turn.text) <= 12
+
+
+async def test_a_call_fits_the_tokens_it_is_given(embedded):
+    """Free strings shrink with the turn's tokens, so that one call ends before they do."""
+    tool = replace(
+        TOOLS[0], input_schema={"type": "object", "properties": {"q": {"type": "string"}}, "required": ["q"]}
+    )
+    turn = await embedded.act(request(tools=(tool,), allow_reply=False, max_tokens=72))
+    assert turn.stop == "calls"
+    assert len(turn.calls[0].arguments["q"]) <= 36
 
 
 async def test_time_that_runs_out_is_a_policy_timeout_and_frees_the_slot(embedded):
