@@ -14,9 +14,9 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
-from jinja2 import Environment, TemplateSyntaxError, meta
+from jinja2 import Environment, TemplateSyntaxError, meta, nodes
 from pydantic import BaseModel, ValidationError
 
 from livery.errors import InputError, Problem
@@ -65,6 +65,8 @@ _STRICT = frozenset(
 
 _ORDER = {"release": 0, "room": 1, "request": 2}
 _TEMPLATES = Environment()
+_FILTERS = frozenset(cast("dict[str, Any]", _TEMPLATES.filters))  # pyright: ignore[reportUnknownMemberType]
+_TESTS = frozenset(cast("dict[str, Any]", _TEMPLATES.tests))  # pyright: ignore[reportUnknownMemberType]
 _CJK = re.compile(r"[\u2e80-\u9fff\uac00-\ud7af\uf900-\ufaff\uff00-\uffef]")
 _NAMED = re.compile(r"`(?P<name>[^\W\d][\w-]*)(?P<call>\()?[^`\n]*`")
 _ACTED_ON = re.compile(
@@ -283,11 +285,18 @@ class _Linter:
         component = f"prompt/{section.key}"
         try:
             tree = _TEMPLATES.parse(section.template)
+            names = meta.find_undeclared_variables(tree)
         except TemplateSyntaxError as fault:
             message = f"not a valid Jinja template: {fault.message}"
             self.add(component, "template-syntax", message, field="template", below=fault.lineno - 1)
             return set()
-        names = meta.find_undeclared_variables(tree)
+        for node in tree.find_all((nodes.Filter, nodes.Test)):  # inside an `if` they fail only when rendered
+            kind = "filter" if isinstance(node, nodes.Filter) else "test"
+            there_are = _FILTERS if kind == "filter" else _TESTS
+            if node.name not in there_are:
+                hint = closest(node.name, there_are)
+                message = f"found the {kind} {node.name!r}{hint}; Jinja has no such {kind}"
+                self.add(component, "template-syntax", message, field="template", below=node.lineno - 1)
         volatile = section.volatility != "release"
         allowed = PROMPT_VARIABLES | REQUEST_VARIABLES if volatile else PROMPT_VARIABLES
         for name in sorted(names - allowed):

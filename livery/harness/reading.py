@@ -49,7 +49,7 @@ MANIFEST = "harness.yaml"
 FOLDERS = ("prompt", "skills", "tools", "hooks")
 
 _IGNORED = frozenset({"__pycache__"})
-_TEMPLATES = Environment()  # only to parse
+_TEMPLATES = Environment()  # only to check: nothing is rendered here
 _K = TypeVar("_K", Section, Skill, Tool, Hook)
 
 
@@ -80,7 +80,8 @@ class _SectionFront(Frozen):
 
 _TOOL_FIELDS = ("key", "name", "description", "inputSchema", "annotations", "binding", "result", "timeout_s")
 _HOOK_FIELDS = (
-    "key", "checkpoint", "builtin", "rules", "python", "params", "mode", "on_failure", "timeout_s", "feedback",
+    "key", "checkpoint", "builtin", "rules", "python", "params", "mode", "on_failure", "timeout_s",
+    "feedback",
 )  # fmt: skip
 _HOOK_CONSTANTS = ("CHECKPOINT", "ON_FAILURE", "MODE", "TIMEOUT_S", "PARAMS", "FEEDBACK")
 
@@ -169,7 +170,7 @@ class FolderReader:
     def template(self, text: str, source: YamlSource, field: str, line: int = 0) -> None:
         """Check a Jinja template's syntax."""
         try:
-            _TEMPLATES.parse(text)
+            _TEMPLATES.compile(text, raw=True)  # parsing alone passes unknown filters
         except TemplateSyntaxError as fault:
             start = line or source.line(field)
             # A block scalar's text starts on the line below its key.

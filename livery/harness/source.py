@@ -187,6 +187,23 @@ def _plain(text: str) -> Any:
     return text
 
 
+def _compose(text: str, path: str, first_line: int) -> Node | None:
+    try:
+        return _Composer(text).get_single_node()
+    except yaml.MarkedYAMLError as fault:
+        mark = fault.problem_mark or fault.context_mark
+        detail = ", ".join(part for part in (fault.context, fault.problem) if part)
+        line = mark.line + first_line if mark else first_line
+        raise InputError.at(path, f"not valid YAML: {detail}", line=line, code="yaml-syntax") from fault
+    except yaml.reader.ReaderError as fault:
+        line = text.count("\n", 0, fault.position) + first_line
+        message = f"not valid YAML: found the control character U+{ord(text[fault.position]):04X}"
+        raise InputError.at(path, message, line=line, code="yaml-syntax") from fault
+    except RecursionError as fault:
+        message = "not valid YAML: lists or mappings are nested too deeply"
+        raise InputError.at(path, message, line=first_line, code="yaml-syntax") from fault
+
+
 def parse_yaml(text: str, path: str, *, first_line: int = 1, text_under: Collection[str] = ()) -> YamlSource:
     """Parse one YAML document.
 
@@ -199,19 +216,7 @@ def parse_yaml(text: str, path: str, *, first_line: int = 1, text_under: Collect
     Raises:
         InputError: the text is not YAML, or uses what this subset leaves out.
     """
-    composer = _Composer(text)
-    try:
-        node = composer.get_single_node()
-    except yaml.MarkedYAMLError as fault:
-        mark = fault.problem_mark or fault.context_mark
-        detail = ", ".join(part for part in (fault.context, fault.problem) if part)
-        line = mark.line + first_line if mark else first_line
-        raise InputError.at(path, f"not valid YAML: {detail}", line=line, code="yaml-syntax") from fault
-    except yaml.YAMLError as fault:  # the reader's own: control characters
-        line = text[: getattr(fault, "position", 0)].count("\n") + first_line
-        raise InputError.at(path, f"not valid YAML: {fault}", line=line, code="yaml-syntax") from fault
-    finally:
-        composer.dispose()  # pyright: ignore[reportUnknownMemberType]
+    node = _compose(text, path, first_line)
     builder = _Builder(path, first_line, text_under)
     value = None if node is None else builder.build(node, "")
     if builder.problems:

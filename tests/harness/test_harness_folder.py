@@ -172,6 +172,8 @@ def test_messages_say_what_was_found_and_what_is_expected(tmp_path: Path) -> Non
             ("harness.yaml", 2, "prompt[1]", "order-duplicate"),
         ),
         ({"harness.yaml": "name: [\n"}, ("harness.yaml", 2, "", "yaml-syntax")),
+        ({"harness.yaml": "name: x\ndescription: a\0b\n"}, ("harness.yaml", 2, "", "yaml-syntax")),
+        ({"harness.yaml": "name: " + "[" * 2000}, ("harness.yaml", 1, "", "yaml-syntax")),
         (
             {"harness.yaml": "name: !!python/name:os.system x\n"},
             ("harness.yaml", 1, "name", "yaml-unsupported"),
@@ -194,6 +196,10 @@ def test_messages_say_what_was_found_and_what_is_expected(tmp_path: Path) -> Non
                 "- {name: a, transport: http}\n"
             },
             ("harness.yaml", 4, "servers[1].name", "key-duplicate"),
+        ),
+        (
+            {"prompt/chat.md": "a\n{{ chat | shorten }}\n"},
+            ("prompt/chat.md", 2, "template", "template-syntax"),
         ),
         ({"prompt/chat.md": "---\ntitle: x\n"}, ("prompt/chat.md", 1, "", "front-matter-open")),
         (

@@ -348,6 +348,14 @@ def test_a_harness_in_memory_is_linted_without_lines(tmp_path: Path) -> None:
     ]
 
 
+def test_a_broken_template_in_memory_is_an_error(tmp_path: Path) -> None:
+    h = load_harness(write_example(tmp_path)).harness
+    for text in ("{{ chat", "{{ chat | shorten }}", "{% if chat is shouted %}a{% endif %}"):
+        chat = h.sections[2].model_copy(update={"template": text})
+        found = lint(h.replace(sections=(*h.sections[:2], chat)), operations=OPERATIONS)
+        assert ("prompt/chat", "template-syntax") in [(p.path, p.code) for p in found]
+
+
 def test_a_broken_schema_is_told_once_and_its_binding_left_alone(tmp_path: Path) -> None:
     h = load_harness(write_example(tmp_path)).harness
     tool = Tool.model_validate({**h.tools[0].model_dump(), "input_schema": {"type": "array"}})
