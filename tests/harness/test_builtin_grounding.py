@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+from datetime import UTC, datetime
+from pathlib import Path
+
 import pytest
-from builtin_hook_cases import context, make, result, verdict
+from builtin_hook_cases import NOW, context, make, result, verdict
 
 from livery.harness.hooks.decisions import Retry
+from livery.shop.loading import load_catalogue
+from livery.shop.operations import OperationContext, OperationError
+from livery.shop.registry import shop_operations
+from livery.types import RoomState
+
+STORES = Path(__file__).parents[2] / "stores"
 
 SERUM = {
     "link_id": "3",
@@ -164,3 +174,45 @@ def test_params_choose_kinds_and_exemptions() -> None:
     assert verdict(make("grounding", wrong_item=False)("Number 3 is $59.", context(CREAM_RESULT))) == "allow"
     with pytest.raises(ValueError, match="kinds"):
         make("grounding", kinds=["weight"])
+
+
+def _spoken(value: object) -> list[str]:
+    if isinstance(value, dict):
+        return [text for v in value.values() for text in _spoken(v)]
+    if isinstance(value, list):
+        return [text for v in value for text in _spoken(v)]
+    return [value] if isinstance(value, str) else []
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_whatever_the_shops_own_operations_say_is_borne_out_by_their_results(language: str) -> None:
+    catalogue = load_catalogue(STORES / f"demo-{language}")
+    operations = shop_operations()
+    about = OperationContext(
+        catalogue=catalogue,
+        state=RoomState(room="r", language=language, now=NOW),
+        now=datetime.fromtimestamp(NOW, UTC),
+    )
+    check = make("grounding", language)
+    refused: list[str] = []
+    said = 0
+    for product in catalogue.products:
+        for name, more in (
+            ("catalog.get_product", {}),
+            ("pricing.quote", {"quantity": 2}),
+            ("stock.check", {}),
+        ):
+            arguments = {"link_id": product.link_id, **more}
+            try:
+                value = asyncio.run(operations.call(name, arguments, about)).value
+            except OperationError:
+                continue  # not on sale: nothing is said
+            asked = context(
+                result(value, arguments=arguments), language=language, asked=f"number {product.link_id}?"
+            )
+            for text in _spoken(value):
+                said += 1
+                if verdict(check(text, asked)) != "allow":
+                    refused.append(text)
+    assert said > 300
+    assert refused == []
