@@ -130,6 +130,11 @@ ENGLISH = {
     "2.4GHz": "two point four gigahertz",
     "14K gold": "fourteen karat gold",
     "B-12": "B twelve",
+    "It is IPX4, so sweat is fine": "It is I P X four, so sweat is fine",
+    "Summer 2026": "Summer twenty twenty-six",
+    "A full 900 ml takes a minute": "A full nine hundred milliliters takes a minute",
+    "7/8 length at 230 g/m²": "seven eighths length at two hundred thirty grams per square meter",
+    "v2.0": "v two point zero",
     # what is not read
     "Hello 😀 **bold** world": "Hello bold world",
     'don\'t say "no"': 'don\'t say "no"',
@@ -254,6 +259,8 @@ CHINESE = {
     "4K屏": "四K屏",
     "18K金": "十八K金",
     "LED灯": "L E D灯",
+    "IPX4防水": "I P X四防水",
+    "“2楼”和链接 3": '"二楼"和链接 三',
     # 不读的
     "「新品」**包邮**😀": "「新品」包邮",
     "（￥９９）": "（九十九块）",

@@ -49,13 +49,16 @@ _FRACTIONS = {
     (1, 5): "one fifth",
     (1, 8): "one eighth",
     (3, 8): "three eighths",
+    (5, 8): "five eighths",
+    (7, 8): "seven eighths",
     (1, 10): "one tenth",
 }
 _SIZES = {"XS": "extra small", "S": "small", "M": "medium", "L": "large", "XL": "extra large"}
 _NOUN_NEXT = (
     r"(?= (?!(?:of|and|or|is|are|was|for|in|with|without|per|to|at|from|on|by|a|an|the|each|total|only"
     r"|times|long|wide|tall|high|deep|thick|left|now|more|less|later|ago|plus|if|when|so|but|which"
-    r"|that|today|you|we|it|I)\b)[A-Za-z])"
+    r"|that|today|you|we|it|I|takes|makes|gives|costs|weighs|fits|holds|has|comes|will|can|does|should)\b)"
+    r"[A-Za-z])"
 )
 """Before a noun: a word follows that is none of these."""
 _SIZE = r"(?:\dX[SL]|X{0,3}[SL]|M)"
@@ -134,7 +137,7 @@ def english_rules(units: Mapping[str, Sequence[str]]) -> list[Rule]:
         _rule(r"\b(\d{1,3})['’]?s\b", lambda m: f"{english_number(m[1])}s"),
         _rule(r"\b(\d+)(?:st|nd|rd|th)\b", lambda m: english_ordinal(int(m[1]))),
         _rule(
-            r"\b(20[12]\d)(?= (?:model|edition|version|collection|spring|summer|fall|winter|holiday)s?\b)",
+            r"(?<![\d.,-])(20[23]\d|201\d(?= (?:model|edition|version|collection)\b))(?![\d,]|\.\d)",
             _year,
         ),
         _rule(r"(?<=\b[Ii]n )((?:19|20)\d{2})\b", _year),
@@ -143,7 +146,7 @@ def english_rules(units: Mapping[str, Sequence[str]]) -> list[Rule]:
         _rule(r"\b(\d+(?:\.\d+)?)[xX]\b(?! ?\d)", lambda m: f"{english_number(m[1])} times"),
         _rule(r"\bx(\d+)\b", lambda m: f"times {english_number(m[1])}"),
         _rule(r"\b(\d+)([A-Z][A-Za-z]{0,2})\b", lambda m: f"{english_number(m[1])} {m[2]}"),
-        _rule(r"(?<=[A-Za-z])-?(\d+)(?=[A-Za-z]|\b)", lambda m: f" {_model(m[1])} "),
+        _rule(r"(?<=[A-Za-z])-?(\d+(?:\.\d+)?)(?=[A-Za-z]|\b)", lambda m: f" {_model(m[1])}{_gap(m)}"),
         _rule(rf"(?<![\d.,A-Za-z])({_N})\+", lambda m: f"{english_number(m[1])} plus"),
         _rule(rf"(?<![\w.,])(-(?:{_N}))", lambda m: english_number(m[1])),
         _rule(rf"(?<![\d.,])({_N})(?![\d])", _plain),
@@ -299,8 +302,14 @@ def _pairs(digits: str) -> str:
     return f"{english_integer(high)} {'oh ' if low < 10 else ''}{english_integer(low)}"
 
 
+def _gap(match: Match) -> str:
+    return " " if match.string[match.end() : match.end() + 1].isalpha() else ""
+
+
 def _model(digits: str) -> str:
     """Digits inside a model name: short or round ones as a number, others one by one."""
+    if "." in digits:
+        return english_number(digits)
     if (len(digits) <= 2 or digits.endswith("00")) and not (len(digits) > 1 and digits.startswith("0")):
         return english_integer(int(digits))
     return english_digits(digits)

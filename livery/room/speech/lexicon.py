@@ -44,7 +44,10 @@ _FULL_WIDTH = {
 }
 """Letters, digits and symbols; sentence punctuation stays what it is."""
 _MARKUP = re.compile(r"[*_`~]{2,}|(?<!\S)[*#>]+\s|`")
-_NUMBER_LEFT = re.compile(r"\S*\d\S*")
+_NUMBER_LEFT = re.compile(
+    r"""[^\s"',，.。!！?？;；:：、()（）]*\d(?:[.,:]?[^\s"',，.。!！?？;；:：、()（）])*"""
+)
+"""A number and what it touches, to the next space, quote or punctuation mark that ends a phrase."""
 _DIGITS = re.compile(r"\d+")
 _SPACES = re.compile(r"[ \t]{2,}")
 
@@ -114,11 +117,10 @@ def _is_picture(character: str) -> bool:
 
 def _rest(text: str, language: Language) -> str:
     """What the rules left in digits, by wetext; a number it cannot read, digit by digit."""
-    if language == "zh":
-        return _DIGITS.sub(lambda m: chinese_digits(m[0]), _wetext("zh", text))
-    # Its English grammar escapes quotes and drops words around numbers: it gets the numbers alone.
-    said = _NUMBER_LEFT.sub(lambda m: _wetext("en", m[0]), text)
-    return _DIGITS.sub(lambda m: english_digits(m[0]), said)
+    # Its grammars escape quotes, and take their time for long texts: they get the numbers alone.
+    said = _NUMBER_LEFT.sub(lambda m: _wetext(language, m[0]), text)
+    by_digit = chinese_digits if language == "zh" else english_digits
+    return _DIGITS.sub(lambda m: by_digit(m[0]), said)
 
 
 def _wetext(language: Language, text: str) -> str:
