@@ -280,6 +280,8 @@ class _Run:
                 reply, decision = await self.hooks(Checkpoint.REPLY, answer.text, route=end.route)
         except TimeoutError:
             return _End(Route.SILENT, f"{end.reason}; the degraded route ran out of time")
+        except TemplateError as error:
+            return _End(Route.SILENT, f"{end.reason}; its wording failed: {type(error).__name__}: {error}")
         if not isinstance(decision, Allow):
             why = decision.reason if isinstance(decision, Block) else getattr(decision, "feedback", "")
             if end.route is Route.HANDOFF:

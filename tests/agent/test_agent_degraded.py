@@ -74,3 +74,38 @@ async def test_only_the_answer_given_becomes_evidence(run):
     assert [r.value for r in faq] == [
         {"question": "Is the bottle dishwasher safe?", "answer": "Yes, both parts are."}
     ]
+
+
+async def test_wording_that_cannot_be_rendered_is_silence_with_the_reason(run):
+    worn = harness(degraded=Degraded(phrases={"price": "{{ no_such_field }}"}))
+    trajectory, _ = await run([PolicyTimeout("x")], "how much is number 1", worn=worn)
+    assert trajectory.route is Route.SILENT
+    assert "no_such_field" in trajectory.route_reason
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+async def test_every_default_phrase_renders_for_every_product_of_the_sample_shops(language):
+    from datetime import UTC, datetime
+    from pathlib import Path
+
+    from livery.agent.degraded import Degraded as Answerer
+    from livery.shop.loading import CatalogueSource
+    from livery.shop.operations import OperationContext
+    from livery.shop.registry import shop_operations
+    from livery.types import ChatMessage, Request, RoomState
+
+    catalogue = CatalogueSource(Path(__file__).parents[2] / f"stores/demo-{language}").current()
+    texts = {
+        "en": ("how much is number {}?", "is number {} in stock", "what is number {}", "3 pieces of number {}, price?"),
+        "zh": ("{}号链接多少钱", "{}号有货吗", "{}号是什么", "{}号链接3件多少钱"),
+    }[language]
+    now = datetime(2026, 6, 1, 12, tzinfo=UTC)
+    for product in catalogue.products:
+        for text in texts:
+            state = RoomState(room="r", language=language, now=now.timestamp(), on_screen="1")
+            message = ChatMessage(id="m", room="r", viewer="v", text=text.format(product.link_id), at=0)
+            request = Request(id="q", messages=(message,), state=state, created_at=0)
+            context = OperationContext(catalogue=catalogue, state=state, now=now)
+            answer = await Answerer(harness(language=language), shop_operations(), context).answer(request)
+            assert answer is not None, message.text
+            assert product.name in answer.text or answer.reason == "answered from the FAQ", answer

@@ -177,13 +177,6 @@ async def test_a_server_of_an_older_protocol_pages_and_notifies() -> None:
         assert [t.name for t in tools.tools()] == ["odd_name_1", "grow", "extra"]
 
 
-async def test_only_the_wanted_tools_are_shown() -> None:
-    async with McpTools([stdio_server(tools=("stock", "nothing"))]) as tools:
-        assert [t.name for t in tools.tools()] == ["stock"]
-        unknown = await fault(tools, "greet", name="x")
-        assert unknown.kind is ErrorKind.UNAVAILABLE
-
-
 async def test_a_stdio_server_that_dies_is_started_again() -> None:
     async with McpTools([stdio_server()]) as tools:
         died = await fault(tools, "die")
@@ -217,16 +210,15 @@ async def test_an_http_server_that_dies_is_connected_again_when_it_is_back(http_
                     await asyncio.sleep(0.02)
 
 
-async def test_a_server_that_is_not_there_delays_nothing_and_is_named() -> None:
-    nowhere = McpServer(name="gone", transport="stdio", command=("/no/such/program",), timeout_s=PATIENCE_S)
-    async with McpTools([nowhere, stdio_server()]) as tools:
+async def test_servers_side_by_side_show_the_wanted_tools_under_names_of_their_own() -> None:
+    shop = stdio_server(tools=("stock", "nothing"))
+    depot = stdio_server(tools=("stock",)).model_copy(update={"name": "depot"})
+    gone = McpServer(name="gone", transport="stdio", command=("/no/such/program",), timeout_s=PATIENCE_S)
+    async with McpTools([shop, gone, depot]) as tools:
         assert list(tools.problems) == ["gone"]
-        assert "no/such/program" in tools.problems["gone"] or "No such file" in tools.problems["gone"]
-        assert {t.key.split(".")[1] for t in tools.tools()} == {"shop"}
-
-
-async def test_a_name_that_two_servers_share_gets_its_servers_name_in_front() -> None:
-    other = stdio_server(tools=("stock",)).model_copy(update={"name": "depot"})
-    async with McpTools([stdio_server(tools=("stock",)), other]) as tools:
+        assert "FileNotFoundError" in tools.problems["gone"]
+        assert [o.name for o in tools.operations()] == ["mcp.shop.stock", "mcp.depot.stock"]
         assert [t.name for t in tools.tools()] == ["stock", "depot_stock"]
         assert [t.name for t in tools.tools({"stock", "shop_stock"})] == ["shop_2_stock", "depot_stock"]
+        unknown = await fault(tools, "greet", name="x")
+        assert unknown.kind is ErrorKind.UNAVAILABLE
