@@ -7,6 +7,7 @@ store.
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -14,7 +15,11 @@ import tempfile
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from typing import Any, cast
 from urllib.parse import quote
+
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
 
 from livery.errors import InputError, Problem
 from livery.harness.folder import LoadedHarness, load_harness, save_harness
@@ -103,6 +108,37 @@ class Drafts:
     @staticmethod
     def _path(folder: Path, channel: str) -> Path:
         return folder / f"{quote(channel, safe='')}.json"
+
+
+def listed(manifest: str, path: str, *, present: bool) -> str:
+    """The text of harness.yaml with the component of a new or deleted file put into, or out of, its list.
+
+    Comments and layout stay. Files that are no component of their own (beside a skill, a hook's code) change
+    nothing, nor does a harness.yaml without that list (then every file counts), or one that is not YAML now.
+    """
+    folder, _, rest = path.partition("/")
+    key = rest.removesuffix("/SKILL.md") if folder == "skills" else rest.rpartition(".")[0]
+    if not rest or "/" in key or path.endswith(".py"):
+        return manifest
+    yaml: Any = YAML(typ="rt")
+    yaml.preserve_quotes = True
+    yaml.width = 10_000
+    yaml.indent(mapping=2, sequence=4, offset=2)
+    try:
+        content: Any = yaml.load(manifest)
+    except YAMLError:
+        return manifest  # the file's own problem is shown by lint
+    found: Any = cast("dict[str, Any]", content).get(folder) if isinstance(content, dict) else None
+    names = cast("list[str]", found)
+    if not isinstance(found, list) or (key in names) is present:
+        return manifest
+    if present:
+        names.append(key)
+    else:
+        names.remove(key)
+    out = io.StringIO()
+    yaml.dump(content, out)
+    return out.getvalue()
 
 
 def files_of(harness: Harness) -> dict[str, str]:

@@ -6,6 +6,7 @@ prompts and tool results never pass through here.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import AsyncIterator, Mapping
 from contextlib import aclosing
@@ -25,7 +26,7 @@ from livery.room.runtime import Room
 from livery.shop.catalogue import Product
 from livery.shop.money import format_money
 from livery.shop.operations import OperationContext, OperationError
-from livery.types import ChatMessage, Fate, MessageKind
+from livery.types import ChatMessage, MessageKind
 
 router = APIRouter()
 
@@ -143,9 +144,15 @@ async def _quote(console: Console, room: str, link_id: str) -> tuple[int, list[s
 # --------------------------------------------------------------------------------------------------- events
 
 
-def chat_view(message: ChatMessage) -> dict[str, str]:
+def pseudonym(console: Console, viewer: str) -> str:
+    """Tells viewers apart on the stage, for deletions, without giving their ids away."""
+    return hashlib.sha256(f"{console.boot} {viewer}".encode()).hexdigest()[:12]
+
+
+def chat_view(console: Console, message: ChatMessage) -> dict[str, str]:
     return {
         "id": message.id,
+        "by": pseudonym(console, message.viewer),
         "name": message.name or message.viewer,
         "text": message.text,
         "kind": message.kind,
@@ -167,13 +174,11 @@ def speaking_view(event: RoomEvent) -> dict[str, Any]:
 async def snapshot(console: Console, room: str) -> dict[str, Any]:
     """The stage as it stands now, for a page that opens or comes back."""
     watch = console.watches[room]
-    shown = [
-        line for line in watch.lines.values() if _is_shown(line.message) and line.fate is not Fate.DELETED
-    ]
+    shown = [line for line in watch.lines.values() if _is_shown(line.message) and not line.removed]
     speaking = watch.speaking
     return {
         "label": words_for(language_of(console, room))["label"],
-        "messages": [chat_view(line.message) for line in shown[-CHAT_LINES:]],
+        "messages": [chat_view(console, line.message) for line in shown[-CHAT_LINES:]],
         "item": await item_card(console, room, console.context.rooms[room].state().on_screen),
         "speaking": None
         if speaking is None
@@ -191,9 +196,11 @@ async def public_view(console: Console, event: RoomEvent) -> tuple[str, dict[str
     """(event name, data) of what the stage may know of ``event``; None: nothing."""
     match event.kind:
         case EventKind.MESSAGE if event.message is not None and _is_shown(event.message):
-            return "message", chat_view(event.message)
-        case EventKind.FATE if event.fate is Fate.DELETED:
-            return "removed", {"ids": list(event.messages) or ([event.message.id] if event.message else [])}
+            return "message", chat_view(console, event.message)
+        case EventKind.DELETION if event.deletion is not None:
+            gone = event.deletion
+            by = pseudonym(console, gone.viewer) if gone.viewer else ""
+            return "removed", {"id": gone.message, "by": by, "everything": gone.everything}
         case EventKind.THINKING:
             return "thinking", {"request_id": event.request_id}
         case EventKind.TRAJECTORY:

@@ -18,7 +18,7 @@ from livery.room.broadcast import Subscription
 from livery.room.events import EventKind, RoomEvent
 from livery.room.journal import Journal
 from livery.room.runtime import Room
-from livery.types import ChatMessage, Fate, Trajectory
+from livery.types import ChatDeletion, ChatMessage, Fate, Trajectory
 
 REQUESTS_KEPT = 300
 MESSAGES_KEPT = 120
@@ -40,6 +40,8 @@ class ChatLine:
     message: ChatMessage
     fate: Fate | None = None
     reason: str = ""
+    removed: bool = False
+    """A moderator took it away, before or after its fate."""
 
 
 class RoomWatch:
@@ -90,6 +92,11 @@ class RoomWatch:
                         self.lines[name].fate = event.fate
                         self.lines[name].reason = event.fate_reason
                 self.touch(Panel.CHAT, Panel.FIGURES)
+            case EventKind.DELETION:
+                assert event.deletion is not None
+                for line in self.lines.values():
+                    line.removed = line.removed or covers(event.deletion, line.message)
+                self.touch(Panel.CHAT)
             case EventKind.THINKING:
                 self.touch(Panel.CONTROLS, Panel.FIGURES)
             case EventKind.HAND_OFF:
@@ -152,6 +159,13 @@ class RoomWatch:
                     await _either(closing, waiter, idle_s)
         finally:
             self._waiters.discard(waiter)
+
+
+def covers(deletion: ChatDeletion, message: ChatMessage) -> bool:
+    """Whether a moderator's deletion is of this message."""
+    if deletion.everything:
+        return True
+    return message.id == deletion.message if deletion.message else message.viewer == deletion.viewer
 
 
 async def _either(first: asyncio.Event, second: asyncio.Event | None, timeout_s: float) -> None:

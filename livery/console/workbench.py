@@ -12,12 +12,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from livery.console.context import Console
-from livery.console.drafts import Draft, assemble, both_changed, rebase
+from livery.console.drafts import Draft, assemble, both_changed, listed, rebase
 from livery.errors import InputError, LiveryError, Problem
 from livery.harness.diff import HarnessDiff, diff_harnesses, html_diff
 from livery.harness.folder import LoadedHarness
 from livery.harness.lint import lint
 from livery.harness.model import Harness
+from livery.harness.reading import MANIFEST
 from livery.harness.store import Channel, Publication
 
 ACTOR = "console"
@@ -117,6 +118,8 @@ def _lint(console: Console, loaded: LoadedHarness) -> list[Problem]:
 def save_file(console: Console, channel: str, path: str, text: str | None, *, seen: str | None) -> View:
     """Put one file into the draft (None deletes it).
 
+    A component that comes is listed in harness.yaml, one that goes is taken from its list.
+
     Args:
         seen: `fingerprint` of the text the editor started from; None: whatever is there is replaced.
 
@@ -129,8 +132,14 @@ def save_file(console: Console, channel: str, path: str, text: str | None, *, se
         raise Conflict(
             f"{path} was changed in another window meanwhile. Reload to see it; your text is still here."
         )
+    now = console.context.clock()
     normal = None if text is None else text.replace("\r\n", "\n").replace("\r", "\n")
-    draft = before.draft.with_file(path, normal, before.base, at=console.context.clock())
+    draft = before.draft.with_file(path, normal, before.base, at=now)
+    manifest = before.files.get(MANIFEST)
+    if manifest is not None and path != MANIFEST and (path in before.files) != (normal is not None):
+        draft = draft.with_file(
+            MANIFEST, listed(manifest, path, present=normal is not None), before.base, at=now
+        )
     console.drafts.put(draft)
     return replace(before, draft=draft)
 

@@ -11,6 +11,7 @@ import pytest
 from console_examples import FILES, HOSTILE, Desk, Served, catalogue, open_desk, sse_events
 
 from livery.console.stage import item_card, seconds_to_read
+from livery.types import ChatDeletion
 
 
 class Elements(HTMLParser):
@@ -99,8 +100,8 @@ def test_reading_time_goes_by_script(text: str, seconds: float):
 
 PUBLIC_FIELDS = {
     "snapshot": {"label", "messages", "item", "speaking"},
-    "message": {"id", "name", "text", "kind", "amount"},
-    "removed": {"ids"},
+    "message": {"id", "by", "name", "text", "kind", "amount"},
+    "removed": {"id", "by", "everything"},
     "thinking": {"request_id"},
     "ended": {"request_id"},
     "speaking": {"request_id", "text", "audio_id", "audio_s", "seconds", "messages"},
@@ -144,9 +145,9 @@ async def test_a_stage_that_comes_back_gets_what_it_missed(served: Served):
         async with client.stream("GET", "/stage/demo/events") as stream:
             events = sse_events(stream)
             await served.desk.say("how much is the bag?", id="s1")
-            async for kind, _, event_id in events:
-                if kind == "message":
-                    break
+            kind, event_id = "", ""
+            while kind != "message":
+                kind, _, event_id = await anext(events)
         await served.desk.room.drain()
         headers = {"last-event-id": event_id}
         async with client.stream("GET", "/stage/demo/events", headers=headers) as stream:
@@ -167,14 +168,23 @@ async def test_a_stage_that_comes_back_after_a_restart_gets_a_snapshot(served: S
     assert shown["item"]["link_id"] == "1"
 
 
-async def test_a_deleted_message_leaves_the_stage(served: Served):
-    from livery.types import ChatDeletion
-
-    await served.desk.room.pause()
-    await served.desk.say("is link 1 in stock?", id="bad")
-    async with served.client(signed_in=False) as client, client.stream("GET", "/stage/demo/events") as stream:
-        events = sse_events(stream)
-        assert [m["id"] for m in json.loads((await anext(events))[1])["messages"]] == ["bad"]
-        await served.desk.room.submit(ChatDeletion(room="demo", at=0, message="bad"))
-        kind, data, _ = await anext(events)
-    assert (kind, json.loads(data)) == ("removed", {"ids": ["bad"]})
+async def test_what_a_moderator_removed_leaves_the_stage(served: Served):
+    room = served.desk.room
+    await room.pause()
+    for number, name in enumerate(["Ann", "Bo", "Ann", "Cy"]):
+        await served.desk.say(f"is link {number} in stock?", id=f"d{number}", name=name)
+    async with served.client(signed_in=False) as client:
+        async with client.stream("GET", "/stage/demo/events") as stream:
+            events = sse_events(stream)
+            shown = json.loads((await anext(events))[1])["messages"]
+            assert [m["id"] for m in shown] == ["d0", "d1", "d2", "d3"]
+            assert "Ann" not in [m["by"] for m in shown]
+            await room.submit(ChatDeletion(room="demo", at=0, message="d1"))
+            kind, data, _ = await anext(events)
+            assert (kind, json.loads(data)) == ("removed", {"id": "d1", "by": "", "everything": False})
+            await room.submit(ChatDeletion(room="demo", at=0, viewer="Ann"))
+            gone = json.loads((await anext(events))[1])
+            assert [m["id"] for m in shown if m["by"] == gone["by"]] == ["d0", "d2"]
+        async with client.stream("GET", "/stage/demo/events") as stream:
+            left = json.loads((await anext(sse_events(stream)))[1])["messages"]
+    assert [m["id"] for m in left] == ["d3"]

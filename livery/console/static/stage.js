@@ -179,6 +179,7 @@ function addMessage(message) {
   if (!list || list.querySelector(`[data-id="${CSS.escape(message.id)}"]`)) return;
   const line = document.createElement("li");
   line.dataset.id = message.id;
+  line.dataset.by = message.by;
   line.dataset.kind = message.kind;
   const name = document.createElement("b");
   name.textContent = message.name;
@@ -201,8 +202,10 @@ function mark(ids, on) {
   }
 }
 
-function removeMessages(ids) {
-  for (const id of ids) document.querySelector(`.chat [data-id="${CSS.escape(id)}"]`)?.remove();
+function removeMessages(gone) {
+  for (const line of document.querySelectorAll(".chat [data-id]")) {
+    if (gone.everything || line.dataset.id === gone.id || (gone.by && line.dataset.by === gone.by)) line.remove();
+  }
 }
 
 function showItem(card) {
@@ -231,7 +234,7 @@ const handlers = {
     else spoken({ request_id: current, interrupted: false });
   },
   message: addMessage,
-  removed: (data) => removeMessages(data.ids),
+  removed: removeMessages,
   thinking: () => { if (!current) setState("thinking"); },
   ended: () => { if (!current) setState("idle"); },
   speaking: (data) => speak(data),
