@@ -25,7 +25,7 @@ def quote(context: OperationContext, arguments: Quote) -> Outcome:
         # A price of something that nobody can buy would only mislead.
         return Outcome(value={**value, "status": status_text(catalogue, product.status)})
     variants = _priced_variants(product, arguments.variant)
-    if arguments.variant:
+    if arguments.variant or len(variants) < len(product.variants):
         value["variant"] = " / ".join(v.label for v in variants)
     price = best_price(
         catalogue,
@@ -42,6 +42,8 @@ def quote(context: OperationContext, arguments: Quote) -> Outcome:
         status = Status.SOLD_OUT
     if status is not Status.ON_SALE:
         value["status"] = status_text(catalogue, status)
+    elif in_stock < arguments.quantity:
+        value["in_stock"] = in_stock
     value.update(price_value(context, price, asked=arguments.coupons is not None))
     return Outcome(value=value)
 

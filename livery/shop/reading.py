@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import difflib
 import re
+import reprlib
 from collections.abc import Callable, Sequence
 from datetime import date, datetime, timedelta
 from pathlib import Path
@@ -110,28 +111,30 @@ class _Loading:
         self.problems: list[Problem] = []
         self.raw: dict[str, Any] = {}
         self.places: dict[Location, tuple[Path, int]] = {(): (path, 0)}
+        self.written: dict[Location, Any] = {}
+        """Amounts and times as they were written."""
         self.faulty: set[Location] = set()
         """Parts with a fault of their own: cross-checks leave them out."""
 
     def load(self) -> Catalogue:
         self._read_files()
-        known_currency = self.raw.get("currency") in EXPONENTS
+        known_currency = str(self.raw.get("currency")) in EXPONENTS
         self._charts()
         self._policies()
         self._each(_MONEY, self._money if known_currency else lambda at, value: 1)
         zone = self._zone()
         self._each(_TIMES, lambda at, value: self._time(at, value, zone))
         catalogue, indices = self._validate()
-        listed = {p["link_id"] for p in self._items("products") if "link_id" in p}
-        categories = {p.get("category") for p in self._items("products")}
+        listed = {str(p.get("link_id")) for p in self._items("products")}
+        categories = {str(p.get("category")) for p in self._items("products")}
         for fault in faults(catalogue):
             at = fault.location
             part, index = cast(str, at[0]), cast(int, at[1])
             at = (part, indices[part][index], *at[2:])
             written = self._written(at)
-            if fault.code == "unknown-link" and str(written) in map(str, listed):
+            if fault.code == "unknown-link" and str(written) in listed:
                 continue  # it is there, with faults of its own
-            if fault.code == "unknown-category" and written in categories:
+            if fault.code == "unknown-category" and str(written) in categories:
                 continue
             self._problem(at, fault.message, fault.code)
         if self.problems:
@@ -405,6 +408,7 @@ class _Loading:
                 if rest:
                     walk(node[key], rest, (*at, key))
                 elif node[key] is not None:
+                    self.written[(*at, key)] = node[key]
                     node[key] = change((*at, key), node[key])
 
         for pattern in patterns:
@@ -450,10 +454,13 @@ class _Loading:
                 inner, depth = found["loc"], len(found["loc"])
                 if any(len(e["loc"]) > depth and e["loc"][:depth] == inner for e in every):
                     continue  # "too few items", since the ones there are faulty themselves
-                self._explain(found["type"], found["msg"], (*at, *found["loc"]), kind, found["loc"])
+                written = self.written.get((*at, *inner), found["input"])
+                self._explain(found["type"], found["msg"], written, (*at, *inner), kind, inner)
             return None
 
-    def _explain(self, code: str, text: str, at: Location, kind: tuple[str, ...], inner: Location) -> None:
+    def _explain(
+        self, code: str, text: str, found: Any, at: Location, kind: tuple[str, ...], inner: Location
+    ) -> None:
         if "[key]" in inner:
             at = tuple(p for p in at if p != "[key]")
             text, code = "unknown measure; " + text[0].lower() + text[1:], "unknown-field"
@@ -466,7 +473,7 @@ class _Loading:
         elif code == "value_error":
             text = text.removeprefix("Value error, ")
         else:
-            text = f"{text[0].lower()}{text[1:]}; found {self._written(at)!r}"
+            text = f"{text[0].lower()}{text[1:]}; found {reprlib.repr(found)}"
         self._problem(at, text, code.replace("_", "-"))
 
     # ------------------------------------------------------------------------------ places

@@ -241,7 +241,6 @@ def room_state(context: OperationContext, arguments: NoArguments) -> Outcome:
     value: dict[str, JSON] = {
         "store": catalogue.store,
         "now": time_value(catalogue, context.now, context.now),
-        "products": len(catalogue.products),
     }
     if state.streamer:
         value["streamer"] = state.streamer

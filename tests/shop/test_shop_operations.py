@@ -261,8 +261,15 @@ def test_room_time_decides_what_holds(en: Any) -> None:
 
 def test_a_variant_that_costs_differently_must_be_said(en: Any) -> None:
     assert en("pricing.quote", link_id="2", variant="50ml", coupons=[])["list_price"] == usd(4250, "$42.50")
-    assert en("pricing.quote", link_id="2", coupons=[])["list_price"] == usd(2950, "$29.50")
+    unsaid = en("pricing.quote", link_id="2", coupons=[])
+    assert (unsaid["variant"], unsaid["list_price"]) == ("30 ml", usd(2950, "$29.50"))
     assert failure(en, "pricing.quote", link_id="2", variant="30 ml 50 ml").kind is ErrorKind.AMBIGUOUS
+
+
+def test_a_quote_for_more_than_there_is_says_what_there_is(en: Any) -> None:
+    assert en("pricing.quote", link_id="5", variant="navy L", quantity=4)["in_stock"] == 3
+    assert "in_stock" not in en("pricing.quote", link_id="5", variant="navy L", quantity=3)
+    assert en("pricing.quote", link_id="5", variant="navy XL")["status"] == "sold out"
 
 
 def test_no_price_is_quoted_for_what_is_no_longer_sold(en: Any) -> None:
@@ -435,7 +442,6 @@ def test_room_state_tells_what_is_on_screen(en: Any) -> None:
     assert en("room.state", on_screen="3") == {
         "store": "Harbor & Finch",
         "now": {"at": "2026-12-01T07:00:00-05:00", "text": "1 Dec 07:00"},
-        "products": 26,
         "streamer": "Finn",
         "on_screen": {"link_id": "3", "name": "Soft Oat Cleansing Balm"},
         "notes": {"guest": "Ann"},

@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import copy
 import json
 from datetime import datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -254,3 +256,89 @@ def test_json_faults_have_lines_too(tmp_path: Path) -> None:
     text = '{"store": "S", "currency": "USD",\n\t"products": [\n\t{"link_id": "1", "key": "a", "name": "é\\ud83d\\ude00",'
     write(tmp_path, shop__json=text + '\n\t"category": "c", "price": 1.005,\n\t"stock": 1}]}')
     assert brief(tmp_path / "shop.json") == [("shop.json", 4, "products[0].price", "amount")]
+
+
+SMALL = {
+    "store": "S",
+    "currency": "USD",
+    "timezone": "UTC",
+    "size_charts": {"tops": {"rows": [{"size": "S", "height_cm": "150-160"}]}},
+    "products": [
+        {
+            "link_id": "1",
+            "key": "a",
+            "name": "A",
+            "category": "c",
+            "price": "5.00",
+            "size_chart": "tops",
+            "aliases": ["x"],
+            "specifications": {"Weight": "5 g"},
+            "on_sale_at": "2026-01-01",
+            "variants": [{"sku": "s", "options": {"size": "S"}, "stock": 1, "price": "6"}],
+            "faq": [{"question": "q", "answer": "a"}],
+        }
+    ],
+    "promotions": [
+        {"key": "p", "name": "P", "kind": "spend_threshold", "tiers": [{"threshold": "9", "amount_off": "1"}],
+         "link_ids": ["1"], "starts_at": "2026-01-01", "ends_at": "2026-02-01 10:00"}
+    ],
+    "coupons": [{"code": "C", "amount_off": "1", "cap": "1", "link_ids": ["1"]}],
+    "shipping": {
+        "regions": [{"name": "r", "fee": "1", "surcharges": {"bulky": "2"}, "places": ["p"]}],
+        "excluded": [{"name": "e"}],
+        "cut_off": "10:00",
+    },
+    "policies": {"returns": "Yes."},
+    "faq": [{"question": "q", "answer": "a"}],
+}  # fmt: skip
+JUNK = [
+    None,
+    [],
+    {},
+    [None],
+    [[1]],
+    {"a": {"b": 1}},
+    "",
+    "x",
+    -1,
+    10**30,
+    "1e400",
+    0.5,
+    True,
+    "2026-13-01",
+    "9-1",
+]
+
+
+def _parts(node: Any, at: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    keys = list(node) if isinstance(node, dict) else range(len(node)) if isinstance(node, list) else []
+    return [at, *(part for key in keys for part in _parts(node[key], (*at, key)))]
+
+
+@pytest.mark.parametrize("form", ["json", "csv"])
+def test_no_junk_anywhere_is_more_than_an_input_error(tmp_path: Path, form: str) -> None:
+    """Every part of a store in turn is replaced by every kind of junk."""
+    path = tmp_path / "store.json"
+    if form == "csv":
+        write(
+            tmp_path,
+            faq__csv="link_id,question,answer\n1,q,a\n,q,a\n",
+            variants__csv="link_id,sku,option.size\n1,z,M\n",
+        )
+    outcomes = {"loaded": 0, "refused": 0}
+    for part in _parts(SMALL)[1:]:
+        for junk in JUNK[form == "csv" :: 2]:  # every second kind in each form
+            store = copy.deepcopy(SMALL)
+            owner: Any = store
+            for key in part[:-1]:
+                owner = owner[key]
+            owner[part[-1]] = junk
+            path.write_text(json.dumps(store), encoding="utf-8")
+            try:
+                load_catalogue(tmp_path if form == "csv" else path)
+                outcomes["loaded"] += 1
+            except InputError as error:
+                assert all(p.message and p.path for p in error.problems)
+                outcomes["refused"] += 1
+    assert outcomes["refused"] > 350
+    assert outcomes["loaded"] > 50
