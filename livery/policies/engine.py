@@ -30,7 +30,7 @@ from livery.policies.wire import END, START, Segment
 xllamacpp: Any = importlib.import_module("xllamacpp")
 """A compiled module without type stubs."""
 
-BATCH = 256
+BATCH = 128
 """Prompt tokens evaluated at a time: a cancelled prefill stops at the next such step."""
 
 CACHE_MIB = 512

@@ -25,6 +25,7 @@ from typing import Literal, TypeVar
 from livery.errors import InputError, PolicyTimeout, PolicyUnavailable
 from livery.policies import wire
 from livery.policies.engine import Adapters, Engine, Generated, measured_threads
+from livery.policies.gguf import read_header
 from livery.policies.grammar import STRING_CHARS, grammar
 from livery.policies.model_file import ensure_model, sha256_of
 from livery.policies.policy import PolicyRequest, PromptMessage
@@ -88,6 +89,11 @@ class LlamaCppPolicy:
             if not file.is_file():
                 raise InputError.at(
                     file, "no such file; expected a GGUF model or adapter", code="model-missing"
+                )
+        for lora, _ in options.loras:
+            if read_header(lora).fields.get("adapter.type") != "lora":
+                raise InputError.at(
+                    lora, "not a LoRA adapter; expected a GGUF of adapter.type lora", code="lora"
                 )
         weights = weights_version(path, options.loras)
         threads = options.threads or measured_threads(path, weights)

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import struct
 import threading
 from dataclasses import replace
 from itertools import count
@@ -14,7 +15,7 @@ from livery.errors import InputError, PolicyTimeout, PolicyUnavailable
 from livery.policies import wire
 from livery.policies.engine import Engine, measured_threads, quickest_threads
 from livery.policies.gguf import Vocabulary, read_header
-from livery.policies.llamacpp import LlamaCppOptions, LlamaCppPolicy, Slots
+from livery.policies.llamacpp import LlamaCppOptions, LlamaCppPolicy, Slots, weights_version
 from livery.policies.policy import PromptMessage
 from livery.policies.wire import Segment
 
@@ -296,3 +297,51 @@ async def test_a_waiter_that_gives_up_does_not_take_the_slot_with_it():
     with pytest.raises(asyncio.CancelledError):
         await late
     assert await slots.take("e") == held
+
+
+def adapter(path, value):
+    """A LoRA of rank 1 on the first layer's query projection, every weight ``value``."""
+    width = 576
+
+    def text(s):
+        return struct.pack("<Q", len(s)) + s.encode()
+
+    fields = [
+        text("general.type") + struct.pack("<I", 8) + text("adapter"),
+        text("general.architecture") + struct.pack("<I", 8) + text("llama"),
+        text("adapter.type") + struct.pack("<I", 8) + text("lora"),
+        text("adapter.lora.alpha") + struct.pack("<If", 6, 1.0),
+    ]
+    shapes = {"lora_a": (width, 1), "lora_b": (1, width)}
+    tensors, offset = b"", 0
+    for name, shape in shapes.items():
+        tensors += text(f"blk.0.attn_q.weight.{name}") + struct.pack("<IQQIQ", 2, *shape, 0, offset)
+        offset += width * 4
+    head = b"GGUF" + struct.pack("<IQQ", 3, len(shapes), len(fields)) + b"".join(fields) + tensors
+    head += b"\0" * (-len(head) % 32)
+    path.write_bytes(head + struct.pack(f"<{2 * width}f", *[value] * (2 * width)))
+    return path
+
+
+async def test_an_adapter_changes_what_is_sampled_and_the_weights_version(model_file, embedded, tmp_path):
+    lora = adapter(tmp_path / "a.gguf", 0.5)
+    plain = await embedded.act(request(allow_calls=False, max_tokens=6))
+    options = LlamaCppOptions(model=model_file, loras=((lora, 1.0),), threads=1, context=512)
+    policy = await asyncio.to_thread(LlamaCppPolicy.open, options)
+    changed = await policy.act(request(allow_calls=False, max_tokens=6))
+    await policy.aclose()
+    assert changed.tokens.prompt_ids == plain.tokens.prompt_ids
+    assert changed.tokens.logprobs[0] != pytest.approx(plain.tokens.logprobs[0], abs=1e-3)
+    assert policy.weights != embedded.weights
+    assert policy.weights != weights_version(model_file, ((lora, 0.5),))
+
+
+def test_an_adapter_that_is_none_is_refused(model_file, tmp_path):
+    path = tmp_path / "a.gguf"
+    path.write_bytes(b"GGUF not really")
+    with pytest.raises(InputError, match=r"a\.gguf"):
+        LlamaCppPolicy.open(LlamaCppOptions(model=model_file, loras=((path, 1.0),), threads=1, context=512))
+    with pytest.raises(InputError, match="not a LoRA adapter"):
+        LlamaCppPolicy.open(
+            LlamaCppOptions(model=model_file, loras=((model_file, 1.0),), threads=1, context=512)
+        )
