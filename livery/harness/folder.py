@@ -40,7 +40,11 @@ def load_harness(path: Path | str) -> LoadedHarness:
         InputError: the folder does not give a valid harness; every fault of every file is listed, and the
             warnings too.
     """
-    return LoadedHarness(*FolderReader(Path(path)).load())
+    try:
+        return LoadedHarness(*FolderReader(Path(path)).load())
+    except OSError as fault:  # an editor or a checkout replaces files while we read
+        message = f"cannot be read, or changed while it was read: {fault}"
+        raise InputError.at(path, message, code="file-unreadable") from fault
 
 
 def save_harness(harness: Harness, path: Path | str, *, overwrite: bool = False) -> None:

@@ -61,7 +61,7 @@ _STRICT = frozenset(
         "skill-unquoted", "skill-kind", "skill-facts", "skill-field-type", "skill-metadata-nested",
     }
 )  # fmt: skip
-"""Warnings of the lenient loader that are errors here."""
+"""What breaks the Agent Skills specification and nothing else: the lenient loader only warns of it."""
 
 _ORDER = {"release": 0, "room": 1, "request": 2}
 _TEMPLATES = Environment()
@@ -95,6 +95,7 @@ def lint(
     operations: Mapping[str, Mapping[str, Any]] | None = None,
     builtins: Mapping[str, Builtin] | None = None,
     sources: Mapping[str, YamlSource] | None = None,
+    strict: bool = True,
 ) -> list[Problem]:
     """Everything worth saying about a harness, errors and warnings, by file and line.
 
@@ -103,12 +104,16 @@ def lint(
         operations: operation -> JSON Schema of its arguments; None leaves bindings unchecked.
         builtins: the registered built-in hooks; None leaves their names and params unchecked.
         sources: where components stand (`LoadedHarness.sources`), for lines.
+        strict: whether what breaks only the Agent Skills specification is an error. Where a harness is run
+            and not published, a skill folder from elsewhere should not stop it: give False.
     """
     linter = _Linter(harness, operations, builtins, sources or {})
-    given = [replace(p, severity="error") if p.code in _STRICT else p for p in problems]
+    given = tuple(problems)
     known = {(p.path, p.code) for p in given}
     found = [p for p in linter.run() if (p.path, p.code) not in known]
-    return sorted([*given, *found], key=lambda p: (p.path, p.line, p.code))
+    severity = "error" if strict else "warning"
+    judged = (replace(p, severity=severity) if p.code in _STRICT else p for p in (*given, *found))
+    return sorted(judged, key=lambda p: (p.path, p.line, p.code))
 
 
 def estimate_tokens(text: str) -> int:

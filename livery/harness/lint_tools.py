@@ -57,7 +57,7 @@ def check_tool(
             "tool-description",
             "found nothing a policy could choose the tool by",
         )
-    faults = list(schema_faults(tool.input_schema))
+    faults = schema_faults(tool.input_schema)
     for place, code, message in faults:
         yield ("inputSchema", *place), "error", code, message
     if tool.result.style == "prose" and not tool.result.template:

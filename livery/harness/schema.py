@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any, cast
 
 from jsonschema import Draft202012Validator
@@ -14,11 +16,24 @@ _META_SCHEMA = Draft202012Validator(
 )
 
 
-def schema_faults(schema: dict[str, Any]) -> Iterator[tuple[Location, str, str]]:
-    """``(place in the schema, code, message)`` for everything wrong with a tool's ``inputSchema``.
+Fault = tuple[Location, str, str]
+"""(place in the schema, code, message)."""
+
+
+def schema_faults(schema: dict[str, Any]) -> tuple[Fault, ...]:
+    """Everything wrong with a tool's ``inputSchema``.
 
     References may only point into the schema itself: nothing is fetched to check a call.
     """
+    return _schema_faults(json.dumps(schema))
+
+
+@lru_cache(maxsize=1024)  # the same tools are checked at each load, lint and save, and in every variant
+def _schema_faults(text: str) -> tuple[Fault, ...]:
+    return tuple(_find_faults(json.loads(text)))
+
+
+def _find_faults(schema: dict[str, Any]) -> Iterator[Fault]:
     faults = cast("Iterator[Any]", _META_SCHEMA.iter_errors(schema))  # pyright: ignore[reportUnknownMemberType]
     for fault in faults:
         yield tuple(fault.absolute_path), "tool-schema", f"not valid JSON Schema 2020-12: {fault.message}"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -288,6 +289,24 @@ def test_aliases_that_multiply_are_refused(tmp_path: Path) -> None:
 def test_a_missing_folder_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="no such folder"):
         load_harness(tmp_path / "nowhere")
+
+
+def test_a_folder_that_changes_while_it_is_read_is_an_input_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = write_example(tmp_path)
+    seen = Path.stat
+
+    def stat(self: Path, *, follow_symlinks: bool = True) -> os.stat_result:
+        if self.name == "tone.md":
+            raise FileNotFoundError(2, "No such file or directory", str(self))
+        return seen(self, follow_symlinks=follow_symlinks)
+
+    real = Path.is_file
+    monkeypatch.setattr(Path, "is_file", lambda self: True if self.name == "tone.md" else real(self))
+    monkeypatch.setattr(Path, "stat", stat)
+    with pytest.raises(InputError, match="changed while it was read"):
+        load_harness(folder)
 
 
 def test_files_that_are_no_component_are_told_and_ignored(tmp_path: Path) -> None:

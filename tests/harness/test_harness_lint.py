@@ -363,6 +363,14 @@ def test_a_broken_schema_is_told_once_and_its_binding_left_alone(tmp_path: Path)
     assert codes == ["tool-schema"]
 
 
+def test_a_skill_from_elsewhere_does_not_stop_a_harness_that_is_only_run(tmp_path: Path) -> None:
+    changes = {SALE_FILE: SALE.replace("name: flash-sale", "name: Flash Sale\ncolour: red")}
+    codes = ["skill-name-invalid", "skill-name-mismatch", "skill-unknown-field"]
+    strict, lenient = run(tmp_path / "a", changes), run(tmp_path / "b", changes, strict=False)
+    assert [(p.code, p.severity) for p in strict] == [(c, "error") for c in codes]
+    assert [(p.code, p.severity) for p in lenient] == [(c, "warning") for c in codes]
+
+
 def test_a_load_problem_is_not_told_twice(tmp_path: Path) -> None:
     changes = {SALE_FILE: SALE.replace("Push", "x" * 1100)}
     codes = [(p.code, p.severity) for p in run(tmp_path, changes)]
