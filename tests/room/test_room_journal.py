@@ -2,7 +2,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import sqlite3
+import uuid
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,6 +18,7 @@ from livery.room.intake import Settled
 from livery.room.journal import Happening, Journal, Retention
 from livery.room.trajectories import TrajectoryWriter, dump_trajectory, load_trajectory, read_trajectories
 from livery.types import (
+    ChatMessage,
     Checkpoint,
     Effect,
     ErrorKind,
@@ -263,3 +267,39 @@ def test_appending_cuts_a_torn_line_off(tmp_path: Path) -> None:
     with TrajectoryWriter(path, append=True) as writer:
         writer.write(full_trajectory())
     assert list(read_trajectories(path)) == [full_trajectory()] * 2
+
+
+@pytest.mark.skipif("LIVERY_POSTGRES_URL" not in os.environ, reason="LIVERY_POSTGRES_URL names no server")
+async def test_postgresql_keeps_the_same_promises() -> None:
+    url = os.environ["LIVERY_POSTGRES_URL"]
+    room = f"room-{uuid.uuid4()}"
+    journal = Journal(url, retention=Retention(messages=10, happenings=2), clock=lambda: 100.0)
+
+    def said(id: str) -> ChatMessage:
+        return replace(chat("多少钱?", id), room=room)
+
+    news = await asyncio.gather(*(journal.accept(said(f"m{n % 50}"), float(n)) for n in range(100)))
+    assert sum(news) == 50
+    asked = request(f"r-{room}", room)
+    await journal.begin(asked, ["m0"])
+    await asyncio.gather(
+        journal.conclude(
+            room,
+            at=1.0,
+            settled=[Settled("m0", Fate.ANSWERED, "first")],
+            request_id=asked.id,
+            outcome="answered",
+            trajectory=trajectory(asked),
+            happenings=[Happening(kind="item", at=float(n), link_id=str(n)) for n in range(4)],
+        ),
+        journal.conclude(room, at=2.0, settled=[Settled("m0", Fate.DROPPED, "second")]),
+    )
+    assert await journal.fate(room, "m0") == (Fate.ANSWERED, "first")
+    assert len(await journal.open_messages(room)) == 49
+    assert [t.request.id for t in await journal.trajectories(room=room)] == [asked.id]
+    await journal.conclude(room, at=3.0, settled=[Settled(f"m{n}", Fate.EXPIRED, "x") for n in range(50)])
+    with journal._engine.begin() as connection:
+        journal._prune(connection)
+    assert await journal.fate_counts(room) == {Fate.ANSWERED: 1, Fate.EXPIRED: 49}
+    assert [h.link_id for h in await journal.happenings(room, "item", 9)] == ["2", "3"]
+    await journal.aclose()
