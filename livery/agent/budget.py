@@ -8,8 +8,8 @@ from collections.abc import Callable
 class Budget:
     """Seconds left of a request's deadline.
 
-    A round is not given a fixed share: the budget remembers the slowest round so far, and when what is left
-    would not hold two more of those, the next round is the last (`last_round`), in which a reply is due.
+    A round is not given a fixed share: the budget remembers the slowest round so far, and `holds` tells whether
+    what is left would hold so many more of those. The loop asks for what is due while there is time for it.
     """
 
     def __init__(self, deadline_s: float, reserve_s: float, clock: Callable[[], float]) -> None:
@@ -40,9 +40,9 @@ class Budget:
         """What the degraded route may spend: the reserve and whatever the loop left."""
         return max(0.0, self._deadline - self.spent_s)
 
-    @property
-    def last_round(self) -> bool:
-        return self.left_s < 2 * self._slowest
+    def holds(self, rounds: int) -> bool:
+        """Whether there is time for ``rounds`` more rounds as slow as the slowest so far."""
+        return self.left_s >= rounds * self._slowest
 
     def round_took(self, seconds: float) -> None:
         self._slowest = max(self._slowest, seconds)

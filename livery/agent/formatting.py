@@ -7,6 +7,7 @@ The typed value stays in the trajectory; this is only its surface. Money and tim
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 from xml.sax.saxutils import escape
@@ -16,6 +17,7 @@ from jinja2 import Template
 from livery.harness.model import ResultFormat
 from livery.types import JSON, ToolError
 
+_BLANKS = re.compile(r" {2,}")
 _TYPED = ({"amount", "currency", "text"}, {"at", "text"}, {"value", "unit", "text"})
 
 
@@ -49,8 +51,11 @@ def format_result(value: JSON, how: ResultFormat, template: Template | None = No
         return _xml("result", shown)
     if template is None:
         return " ".join(f"{line.strip()}." for line in key_value_lines(shown))
-    fields: dict[str, Any] = shown if isinstance(shown, dict) else {}
-    return template.render(**fields, result=shown).strip()
+    if not isinstance(shown, dict):
+        return template.render(result=shown).strip()
+    fields: dict[str, Any] = dict(shown)
+    # A folded template leaves runs of blanks where a condition did not hold.
+    return _BLANKS.sub(" ", template.render(**fields, result=shown)).strip()
 
 
 def format_error(error: ToolError, how: ResultFormat) -> str:

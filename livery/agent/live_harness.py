@@ -52,6 +52,20 @@ def _default_tool(operation: str, description: str) -> Tool:
     )
 
 
+def _surface(tool: Tool, skills: Sequence[str]) -> ToolSurface:
+    """The tool as a policy may see it; for the skill loader with the skill names as the argument's values."""
+    schema = tool.input_schema
+    if tool.binding.operation == LOAD_SKILL and skills:
+        entry = next((m for m in tool.binding.arguments if m.to == "name"), None)
+        argument = entry.source if entry else "name"
+        # A binding that relabels or converts has a surface of its own, which the tool's schema describes.
+        plain = entry is None or not (entry.labels or entry.convert or "." in entry.source)
+        if plain and argument in schema.get("properties", {}):
+            named = {**schema["properties"][argument], "enum": list(skills)}
+            schema = {**schema, "properties": {**schema["properties"], argument: named}}
+    return ToolSurface(name=tool.name, description=tool.description, input_schema=schema)
+
+
 @dataclass(frozen=True, slots=True)
 class BoundTool:
     tool: Tool
@@ -98,11 +112,15 @@ class LiveHarness:
         if any(s.files for s in harness.skills) and READ_SKILL_FILE not in bound:
             tools.append(_default_tool(READ_SKILL_FILE, "Read a file that a loaded skill refers to."))
         self.tools: Mapping[str, BoundTool] = {t.name: self._bound(t, known) for t in tools}
-        self.surfaces = tuple(
-            ToolSurface(name=t.name, description=t.description, input_schema=t.input_schema) for t in tools
-        )
         self.skills: Mapping[str, Skill] = {s.name: s for s in harness.skills}
-        self.needs_reply_skill = any(s.kind == "reply" for s in harness.skills)
+        reply_skills = [s.name for s in harness.skills if s.kind == "reply"]
+        self.needs_reply_skill = bool(reply_skills)
+        self.surfaces = tuple(_surface(t, list(self.skills)) for t in tools)
+        """Every tool. The skill loader's schema names the skills, so that a grammar holds a policy to them."""
+        self.reply_skill_surfaces = tuple(
+            _surface(t, reply_skills) for t in tools if t.binding.operation == LOAD_SKILL
+        )
+        """Only the skill loader, and only for reply skills: what is left when one is due at last."""
         self.prompt = PromptTemplates(harness, tools)
         self.feedback = ENVIRONMENT.from_string(harness.feedback.template)
 

@@ -195,15 +195,16 @@ class _Run:
         shown = 0
         while self.round < limits.rounds:
             self.round += 1
-            last = self.round == limits.rounds or (self.round > 1 and self.budget.last_round)
             skill_due = self._skill_due()
+            last = self.round == limits.rounds or (self.round > 1 and not self.budget.holds(2))
             if last and skill_due:
                 break  # No reply could stand: the time is better left to the degraded route.
+            only_skill = skill_due and (self.round == limits.rounds - 1 or not self.budget.holds(3))
             began = self.monotonic()
             turn = await self.agent.policy.act(
                 PolicyRequest(
                     messages=tuple(messages),
-                    tools=self.live.surfaces,
+                    tools=self.live.reply_skill_surfaces if only_skill else self.live.surfaces,
                     allow_calls=not last,
                     allow_reply=not skill_due,
                     reasoning=self.live.harness.rendering.reasoning == "think",
