@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import socket
 import subprocess
+import time
 from collections.abc import Iterator
 from glob import glob
 from pathlib import Path
@@ -62,15 +64,36 @@ def postgres_url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    options = f"-p {port} -h 127.0.0.1 -F -k {folder}"
-    control = [programs / "pg_ctl", "-D", data, "-w", "-t", "30"]
-    start = [*control, "-o", options, "-l", folder / "log", "start"]
-    subprocess.run(start, check=True, timeout=60, user=user, cwd=folder, stdout=subprocess.DEVNULL)
+    options = ("-p", str(port), "-h", "127.0.0.1", "-F", "-k", str(folder))
+    with (folder / "log").open("wb") as log:
+        server = subprocess.Popen(
+            [programs / "postgres", "-D", data, *options], stdout=log, stderr=log, user=user, cwd=folder
+        )
+    url = f"postgresql://livery@127.0.0.1:{port}/postgres"
     try:
-        yield f"postgresql://livery@127.0.0.1:{port}/postgres"
+        _wait_for(url, server, folder / "log")
+        yield url
     finally:
-        stop = [*control, "-m", "immediate", "stop"]
-        subprocess.run(stop, check=True, capture_output=True, timeout=60, user=user, cwd=folder)
+        server.send_signal(signal.SIGQUIT)  # an immediate shutdown: nothing here is worth a checkpoint
+        try:
+            server.wait(timeout=30)
+        except subprocess.TimeoutExpired:
+            server.kill()
+            server.wait(timeout=30)
+
+
+def _wait_for(url: str, server: subprocess.Popen[bytes], log: Path) -> None:
+    import psycopg
+
+    end = time.monotonic() + 60
+    while True:
+        try:
+            psycopg.connect(url, connect_timeout=5).close()
+            return
+        except psycopg.OperationalError:
+            if server.poll() is not None or time.monotonic() > end:
+                pytest.fail(f"PostgreSQL did not start: {log.read_text()}")
+            time.sleep(0.02)
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

@@ -1,8 +1,11 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -258,6 +261,34 @@ async def test_a_hanging_hook_fails_at_once_after_its_limit_and_recovers(
     assert len(calls) >= 3
 
 
+def test_more_work_than_threads_waits_in_order(gate: threading.Event) -> None:
+    threads = HookThreads(limit=1)
+    done: list[int] = []
+    finished = threading.Event()
+    threads.submit(lambda: done.append(0) if gate.wait(LONG_S) else None)
+    for n in (1, 2, 3):
+        threads.submit(lambda n=n: done.append(n))
+    threads.submit(finished.set)
+    assert done == []
+    gate.set()
+    assert finished.wait(LONG_S)
+    assert done == [0, 1, 2, 3]
+    assert threads.started == 1
+
+
+HUNG = """
+import threading
+from livery.harness.hooks.threads import SHARED_THREADS
+SHARED_THREADS.submit(threading.Event().wait)
+print("done")
+"""
+
+
+def test_a_hook_that_hangs_does_not_keep_the_process_from_ending() -> None:
+    ended = subprocess.run([sys.executable, "-c", HUNG], capture_output=True, text=True, timeout=LONG_S)
+    assert (ended.returncode, ended.stdout) == (0, "done\n")
+
+
 async def test_async_python_hooks_are_awaited_with_their_time(bench: Bench) -> None:
     async def well(value: str, context: HookContext) -> Retry:
         await asyncio.sleep(0)
@@ -368,8 +399,6 @@ async def test_retry_where_nothing_can_be_sent_back_is_a_block(bench: Bench) -> 
 
 
 async def test_events_carry_round_and_checkpoint(bench: Bench) -> None:
-    from dataclasses import replace
-
     runner = bench.runner((hook("h", checkpoint="tool_call"), says(Allow())))
     call = ToolCall(id="c", name="price", arguments={})
     outcome = await runner.run(Checkpoint.TOOL_CALL, call, replace(bench.context, round=3), budget_s=LONG_S)
