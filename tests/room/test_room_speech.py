@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
 import math
 import struct
@@ -341,8 +342,12 @@ async def speech_server(answer: Answer | None) -> AsyncIterator[tuple[str, list[
     """A local HTTP server on ``/v1/audio/speech`` that streams chunks; None never answers."""
     seen: list[dict[str, object]] = []
     done = asyncio.Event()
+    serving: set[asyncio.Task[object]] = set()
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        task = asyncio.current_task()
+        assert task is not None
+        serving.add(task)
         head = (await reader.readuntil(b"\r\n\r\n")).decode()
         length = next(
             int(h.split(":")[1]) for h in head.split("\r\n") if h.lower().startswith("content-length")
@@ -360,6 +365,8 @@ async def speech_server(answer: Answer | None) -> AsyncIterator[tuple[str, list[
                 writer.write(f"{len(chunk):x}\r\n".encode() + chunk + b"\r\n")
                 await writer.drain()
         writer.close()
+        with contextlib.suppress(ConnectionError):
+            await writer.wait_closed()
 
     listening = await asyncio.start_server(serve, "127.0.0.1", 0)
     port = listening.sockets[0].getsockname()[1]
@@ -369,6 +376,7 @@ async def speech_server(answer: Answer | None) -> AsyncIterator[tuple[str, list[
         done.set()
         listening.close()
         await listening.wait_closed()
+        await asyncio.gather(*serving)  # nothing of one test is left for another
 
 
 async def test_a_server_is_asked_as_openai_documents_and_its_wav_is_decoded() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager, suppress
 from random import Random
 
 import pytest
@@ -36,6 +36,8 @@ async def server(*scripts: Script) -> AsyncIterator[int]:
         listening.close()
         for writer in open_writers:
             writer.close()
+            with suppress(ConnectionError):
+                await writer.wait_closed()
         await listening.wait_closed()
 
 

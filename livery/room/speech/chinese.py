@@ -102,13 +102,19 @@ def chinese_rules(units: Mapping[str, Sequence[str]]) -> list[Rule]:
         _rule(rf"(?<![A-Za-z\d])({_SIZE}(?:\s?[/、,]\s?{_SIZE})+)(?![A-Za-z])", _size_list),
         _rule(r"(?<![A-Za-z\d])(\d)X([LS])(?![A-Za-z])", lambda m: f"{chinese_number(m[1])}X {m[2]}"),
         _rule(r"(?<![A-Za-z])(X{1,3})([LS])(?![A-Za-z])", lambda m: f"{' '.join(m[1])} {m[2]}"),
-        _rule(r"(?:[Nn][Oo]\. ?|№ ?)(\d+)", lambda m: f"第{chinese_number(m[1])}"),
+        _rule(r"(?:[Nn][Oo]\. ?|№ ?)([123])(?!\d)", lambda m: f"第{chinese_number(m[1])}"),
+        _rule(r"(?:[Nn][Oo]\. ?|№ ?)(\d+)", lambda m: f"{chinese_number(m[1])}号"),
+        _rule(r"(?<!\d)(\d{3})/(\d{2,3})([A-Y])(?![A-Za-z])", _body_size),
+        _rule(r"(?<=满)(\d+)\s?[-–]\s?(\d+)", lambda m: f"{_measured(m[1])}减{_measured(m[2])}"),
+        _rule(r"(?<=IP)(\d\d)(?!\d)", lambda m: chinese_digits(m[1])),
+        _rule(r"(?<=[A-Za-z\u4e00-\u9fff])\+(?=\d)", lambda _: "加"),
         _rule(r"#(\d+)", lambda m: f"{chinese_number(m[1])}号"),
-        _rule(r"(?<![\d/.])(\d{1,2})/(\d{1,2})(?![\d/.])", _fraction_or_date),
+        _rule(r"(?<![\d/.])(\d{1,2})/(\d{1,2})(?![\d/]|\.\d)", _fraction_or_date),
         _rule(
             rf"((?:{_N})\s?(?:cm|mm|m)?(?:\s?[x×*X]\s?(?:{_N})(?:(?:cm|mm|m)(?=\s?[x×*X]))?)+)\s?({unit})?(?![A-Za-z])",
             dimensions,
         ),
+        _rule(r"(?:(?<=[\u4e00-\u9fff])\s?[x×*]|(?<=[A-Za-z])\s?[×*])\s?(?=\d)", lambda _: "乘"),
         _rule(r"(?<=[已月销售卖出超过粉丝付款]) ?(\d+(?:\.\d+)?)[wW](\+)?", _ten_thousands),
         _rule(r"(?<![A-Za-z\d.])(\d+(?:\.\d+)?)[wW](?:(\+)|(?=[件单人粉个份]))", _ten_thousands),
         _rule(r"(?<![A-Za-z\d.])(\d{2,}|\d+\.\d+)[kK](?!金|[A-Za-z])", _thousands),
@@ -120,7 +126,6 @@ def chinese_rules(units: Mapping[str, Sequence[str]]) -> list[Rule]:
         _rule(
             r"(?<=[克升斤块元米寸分毛角一-十])/([包瓶盒袋件个支片斤次天人份套双箱])", lambda m: f"一{m[1]}"
         ),
-        _rule(r"[x×*](?=\d)", lambda _: "乘"),
         _rule(rf"(?<![A-Za-z\d.,第])(\d+)(?=[{_COUNTED}])", lambda m: _measured(m[1])),
         _rule(r"(?<=[A-Za-z])(\d{3,})(?!\d)", lambda m: _model(m[1])),
         _rule(r"(?<![A-Za-z\d.])(\d{7,})(?![\d.])", lambda m: chinese_digits(m[1], phone=True)),
@@ -242,13 +247,18 @@ def _size(size: str) -> str:
     return f"{chinese_number(size[0])}{' '.join(size[1:])}" if size[0].isdigit() else " ".join(size)
 
 
+def _body_size(match: Match) -> str:
+    """175/92A, the national standard's height, girth and build."""
+    return f"{chinese_number(match[1])}，{chinese_number(match[2])}{match[3]}"
+
+
 def _fraction_or_date(match: Match) -> str:
     top, bottom = int(match[1]), int(match[2])
     if top < bottom <= 10:
         return f"{chinese_integer(bottom)}分之{chinese_integer(top)}"
     if 1 <= top <= 12 and 1 <= bottom <= 31:
         return f"{chinese_integer(top)}月{chinese_integer(bottom)}号"
-    return f"{chinese_integer(bottom)}分之{chinese_integer(top)}" if bottom else match[0]
+    return f"{chinese_integer(top)}、{chinese_integer(bottom)}"
 
 
 def _ten_thousands(match: Match) -> str:

@@ -28,7 +28,6 @@ _MONTHS = (
 _MONTH = r"(Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Sept|Oct|Nov|Dec)[a-z]*\.?"
 _CURRENCIES = {
     "$": ("dollar", "dollars", "cent", "cents"),
-    "US$": ("dollar", "dollars", "cent", "cents"),
     "USD": ("dollar", "dollars", "cent", "cents"),
     "€": ("euro", "euros", "cent", "cents"),
     "EUR": ("euro", "euros", "cent", "cents"),
@@ -38,7 +37,7 @@ _CURRENCIES = {
     "RMB": ("yuan", "yuan", "", ""),
     "CNY": ("yuan", "yuan", "", ""),
 }
-_SYMBOLS = "US\\$|[$€£¥]"
+_SYMBOLS = "(?:[A-Z]{1,2})?\\$|[€£¥]"
 _CODES = "USD|EUR|GBP|RMB|CNY"
 _FRACTIONS = {
     (1, 2): "one half",
@@ -87,11 +86,15 @@ def english_rules(units: Mapping[str, Sequence[str]]) -> list[Rule]:
         _rule(r"(?<![\d-])(1\d{10})(?!\d)", lambda m: english_digits(m[1])),
         _rule(r"(?<![\d-])(\d{4})[-/](\d{1,2})[-/](\d{1,2})(?![\d-])", _iso_date),
         _rule(rf"\b{_MONTH} (\d{{1,2}})(?:st|nd|rd|th)?(?:,? (\d{{4}}))?\b(?![:%])", _month_date),
+        _rule(r"(?<=[\d\s]) ?[x×] ?(?=\$\d)", lambda _: " times "),
+        _rule(r"/(?=(?:mo|month|yr|year|week|day|night|person|pack|pair|piece|item|box)\b)", lambda _: " a "),
+        _rule(r"\b(\d+(?:\.\d+)?)\"", _inches),
         _rule(r"(?<=:\d\d)\s?[-–—~]\s?(?=\d{1,2}:\d\d)", lambda _: " to "),
         _rule(r"\b([01]?\d|2[0-4]):([0-5]\d)(?::[0-5]\d)?(?:\s?([AaPp])\.?[Mm]\b\.?)?", _time),
         _rule(r"\b(1[0-2]|[1-9])\s?([AaPp])\.?[Mm]\b\.?", lambda m: f"{english_number(m[1])} {_half(m[2])}"),
+        _rule(r"(?<=[AP] M) ?[-–] ?(?=\w)", lambda _: " to "),
         _rule(rf"({_SYMBOLS})\s?({_N}){_TO}(?:{_SYMBOLS})?\s?({_N})(?![\d.]*[kKMB%])", _money_range),
-        _rule(rf"-?({_SYMBOLS})\s?({_N})(?:\s?([kKMB])\b)?(\+)?", _money),
+        _rule(rf"-?({_SYMBOLS})\s?({_N})(?:\s?([kKMB]|thousand|million|billion)\b)?(\+)?", _money),
         _rule(rf"\b({_CODES})\s?({_N})([kKMB]\b)?(\+)?", _money),
         _rule(rf"(?<![\d.,])({_N})()\s?({_CODES})\b", lambda m: _amount(m[3], m[1])),
         _rule(
@@ -110,8 +113,9 @@ def english_rules(units: Mapping[str, Sequence[str]]) -> list[Rule]:
         _rule(r"\b(XXX|XX)([LS])\b", lambda m: f"{'triple' if len(m[1]) == 3 else 'double'} X {m[2]}"),
         _rule(r"\bXL\b", lambda _: "extra large"),
         _rule(r"(?:\b[Nn]o\. ?|№ ?|#)(\d+)\b", lambda m: f"number {english_number(m[1])}"),
+        _rule(r"#(?=[A-Za-z]+\d)", lambda _: "number "),
         _rule(r"\b(\d+) (1/2|1/4|3/4|1/3|2/3)(?!\d)", _mixed_fraction),
-        _rule(r"(?<![\d/.])(\d{1,2})/(\d{1,2})(?![\d/.]| stars?\b)", _fraction_or_date),
+        _rule(r"(?<![\d/.])(\d{1,2})/(\d{1,2})(?![\d/]|\.\d| stars?\b)", _fraction_or_date),
         _rule(rf"((?:{_N})(?:\s?[x×*]\s?(?:{_N}))+)\s?({unit})?(?![A-Za-z])", dimensions),
         _rule(r"\b(\d+)[Ww]\+", lambda m: f"{english_integer(int(m[1]) * 10_000)} plus"),
         _rule(
@@ -171,6 +175,13 @@ def _phone(match: Match) -> str:
     return ", ".join(english_digits(group) for group in groups if group)
 
 
+def _inches(match: Match) -> str:
+    """A lone quote after a number is inches; one of a pair closes a quotation."""
+    if match.string.count('"') % 2 == 0:
+        return match[0]
+    return f"{english_number(match[1])} inch"
+
+
 def _iso_date(match: Match) -> str:
     year, month, day = int(match[1]), int(match[2]), int(match[3])
     if not (1 <= month <= 12 and 1 <= day <= 31):
@@ -204,20 +215,25 @@ def _time(match: Match) -> str:
     return f"{words} {half}".strip()
 
 
-_MULTIPLES = {"k": "thousand", "M": "million", "B": "billion"}
+_MULTIPLES = {"k": "thousand", "K": "thousand", "M": "million", "B": "billion"}
 
 
 def _money(match: Match) -> str:
     plus = " plus" if match[4] else ""
     if match[3]:
-        multiple = _MULTIPLES["k" if match[3] in "kK" else match[3]]
-        return f"{english_number(match[2])} {multiple} {_CURRENCIES[match[1]][1]}{plus}"
+        multiple = _MULTIPLES.get(match[3], match[3])
+        return f"{english_number(match[2])} {multiple} {_currency(match[1])[1]}{plus}"
     sign = "minus " if match[0].startswith("-") else ""
     return sign + _amount(match[1], match[2]) + plus
 
 
+def _currency(written: str) -> tuple[str, str, str, str]:
+    """US$, A$ and the like are dollars, as hosts say in their own country."""
+    return _CURRENCIES["$" if written.endswith("$") else written]
+
+
 def _amount(currency: str, figure: str) -> str:
-    one, many, _, small = _CURRENCIES[currency]
+    one, many, cent, small = _currency(currency)
     whole_text, _, decimals = figure.replace(",", "").partition(".")
     whole = int(whole_text)
     minor = int((decimals + "0")[:2]) if decimals else 0
@@ -226,7 +242,7 @@ def _amount(currency: str, figure: str) -> str:
     if not small or len(decimals) > 2:
         return f"{english_number(figure)} {many}"
     if not whole:
-        return f"{english_integer(minor)} {_CURRENCIES[currency][2] if minor == 1 else small}"
+        return f"{english_integer(minor)} {cent if minor == 1 else small}"
     cents = f"{'oh ' if minor < 10 else ''}{english_integer(minor)}"
     if whole < 100 and small == "cents" and many == "dollars":
         return f"{english_integer(whole)} {cents}"
@@ -241,7 +257,7 @@ def _money_range(match: Match) -> str:
     low, high = match[2], match[3]
     if "." in low or "." in high:
         return f"{_amount(match[1], low)} to {_amount(match[1], high)}"
-    return f"{english_number(low)} to {english_number(high)} {_CURRENCIES[match[1]][1]}"
+    return f"{english_number(low)} to {english_number(high)} {_currency(match[1])[1]}"
 
 
 def _sun_factor(match: Match) -> str:
@@ -274,7 +290,7 @@ def _fraction_or_date(match: Match) -> str:
         return _FRACTIONS[top, bottom]
     if 1 <= top <= 12 and 1 <= bottom <= 31:
         return f"{_MONTHS[top - 1]} {english_ordinal(bottom)}"
-    return f"{english_integer(top)} out of {english_integer(bottom)}"
+    return f"{english_integer(top)}, {english_integer(bottom)}"
 
 
 def _thousands(match: Match) -> str:
