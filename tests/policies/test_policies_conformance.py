@@ -83,7 +83,7 @@ async def test_warming_is_harmless(policy):
 @every([pytest.param(name, marks=pytest.mark.model) for name in MODELS])
 async def test_time_that_runs_out_is_a_policy_timeout(policy):
     with pytest.raises(PolicyTimeout):
-        await policy.act(request(max_tokens=1000, timeout_s=0.02))
+        await policy.act(request(max_tokens=1000, timeout_s=0.001))
     assert (await policy.act(request(max_tokens=2))).usage.output > 0
 
 

@@ -315,5 +315,5 @@ async def test_a_real_server_with_native_actions(opened, llama_server):
 async def test_a_real_server_is_free_again_after_a_time_out(opened, llama_server):
     policy = opened(llama_server, actions="text", read_s=60.0)
     with pytest.raises(PolicyTimeout):
-        await policy.act(request(max_tokens=1500, timeout_s=0.05))
+        await policy.act(request(max_tokens=1500, timeout_s=0.001))
     assert (await policy.act(request(max_tokens=2))).usage.output > 0

@@ -95,11 +95,11 @@ async def test_reasoning_is_kept_apart_and_counted(embedded):
 
 
 async def test_a_reply_that_the_grammar_ends_is_told_as_cut(engine, weights):
-    policy = LlamaCppPolicy(engine, LlamaCppOptions(reply_chars=12), uri="llamacpp:", weights=weights)
+    policy = LlamaCppPolicy(engine, LlamaCppOptions(reply_chars=2), uri="llamacpp:", weights=weights)
     turn = await policy.act(request(allow_calls=False, max_tokens=40))
     await asyncio.to_thread(policy.stop)
     assert turn.stop == "length"
-    assert 0 < len(turn.text) <= 12
+    assert 0 < len(turn.text) <= 2
 
 
 async def test_a_call_fits_the_tokens_it_is_given(embedded):
