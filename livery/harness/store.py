@@ -20,7 +20,6 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -55,6 +54,7 @@ from livery.harness.digest import (
     settings_bytes,
 )
 from livery.harness.model import Harness
+from livery.harness.releases import Channel, LogEntry, Publication, Release, Routing, SplitEntry
 from livery.harness.split import BUCKETS, Split, allocate, shares
 
 SCHEMA = 1
@@ -64,78 +64,6 @@ DEFAULT_CHANNEL = "stable"
 _CACHED_RELEASES = 64
 _NAME = re.compile(r"[a-z0-9][a-z0-9._-]{0,63}")
 _FIELD_OF = {folder: field for field, folder in COMPONENTS.items()}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Publication:
-    """A channel was moved."""
-
-    channel: str
-    release: str
-    previous: str
-    """The release it pointed at before; empty for a new channel."""
-    version: int
-    """1 for a channel's first, then one more each time."""
-    at: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Channel:
-    name: str
-    release: str
-    version: int
-    updated_at: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LogEntry:
-    """One move of a channel, as logged."""
-
-    channel: str
-    version: int
-    action: Literal["publish", "rollback"]
-    release: str
-    previous: str
-    at: float
-    note: str
-    actor: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Release:
-    """What is known of a release without loading it."""
-
-    digest: str
-    name: str
-    """The harness's name."""
-    created_at: float
-    note: str
-    actor: str
-    components: Mapping[str, str]
-    """Component name -> digest, in harness order."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class SplitEntry:
-    """One change of a split, as logged."""
-
-    rooms: str
-    version: int
-    by: str
-    percent: Mapping[str, float]
-    """Empty: the split was removed."""
-    at: float
-    note: str
-    actor: str
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Routing:
-    """All that decides which release a request gets, as one consistent snapshot."""
-
-    version: int
-    channels: Mapping[str, Channel]
-    splits: tuple[Split, ...]
 
 
 class ReleaseStore:
