@@ -76,7 +76,8 @@ def quantities_of(value: JSON) -> tuple[Quantity, ...]:
 
     Money is ``{"amount": int minor units, "currency": ISO}``; measures ``{"value": 500, "unit": "ml"}``;
     numbers are read by their field's name (``percent_off``, ``stock``, ``delivery_days``, ``width_cm``); ISO
-    dates as dates; other strings as text. Link ids and codes are kind ``link``. Spans are 0.
+    dates as dates; other strings as text; a named list also gives its length (three sizes). Link ids and codes
+    are kind ``link``. Spans are 0.
     """
     return tuple(_walk(value, "", ""))
 
@@ -87,6 +88,9 @@ def _walk(value: JSON, key: str, currency: str) -> Iterator[Quantity]:
     if isinstance(value, Mapping):
         yield from _walk_object(cast("Mapping[str, JSON]", value), currency)
     elif isinstance(value, list):
+        if len(value) > 1 and key:
+            unit = "size" if "size" in key else "colour" if "colo" in key or "色" in key else "style"
+            yield Quantity("count", len(value), unit, "", 0, 0)
         for item in value:
             yield from _walk(item, key, currency)
     elif isinstance(value, str):

@@ -99,6 +99,26 @@ def test_chinese_replies_beside_one_result(reply: str, expected: str) -> None:
     assert verdict(check(reply, context(SERUM_RESULT, language="zh"))) == expected
 
 
+OTHER_PRICES = """
+$ 19 | $19 99 | 19.99 | 19 dollars | $19USD | 19USD | USD19 | nineteen dollars | nineteen, ninety-five | it's nineteen
+just nineteen today | a buck fifty | $19k | nineteen-ninety-five | 19 point 99 | nineteen point nine five | 19,99 €
+$40ish | 40ish | ninety-nine cents | five-ninety-nine | a hundred dollars | hundred dollars | two hundred and fifty
+20 percent off everything but 30 percent off this | twenty-five per cent | 25 pct off | two for one | half off | a third off
+1/2 off | 2 for $30 | 19-29 dollars | $39 | $39.9 | $40 | 3999 dollars | 38.99 | price: 9 | under twenty bucks
+二折 | 对折 | 打个对折 | 五五折 | 半价 | 减20 | 立减二十 | 便宜二十 | 第二件0元 | 0元 | 19刀 | 叁拾玖元 | 十九块九 | １９元
+十九点九 | 只要十九 | 价格十九 | 九块九 | 9块9包邮 | 9.9包邮 | 满两百减三十 | 19起 | 19元起 | 三十九块九 | 39.99元 | ¥39.99
+"""
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_no_other_price_gets_through_however_it_is_said(language: str) -> None:
+    check = make("grounding", language)
+    said = [s.strip() for line in OTHER_PRICES.strip().splitlines() for s in line.split("|")]
+    let_through = [s for s in said if verdict(check(s, context(SERUM_RESULT, language=language))) == "allow"]
+    assert len(said) > 60
+    assert let_through == []
+
+
 WRONG_ITEM = [
     ("Number 3 is $39.99.", "allow"),
     ("Number 1 is $59.", "allow"),

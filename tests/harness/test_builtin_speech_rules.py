@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from builtin_hook_cases import context, make, request, result, verdict
+from builtin_hook_cases import REPLY_SKILL, context, make, request, result, verdict
 
+from livery.harness.hooks.builtin import BUILTINS
 from livery.harness.hooks.builtin.personal_data import id_card_valid, luhn_valid, mask, personal_data
 from livery.harness.hooks.decisions import Retry, Rewrite
-from livery.types import Route
+from livery.types import Checkpoint, Route
 
 BANNED = [
     ("This is the best serum in the world.", "superlative"),
@@ -39,6 +40,9 @@ BANNED = [
     ("It prevents scratches on the lens.", ""),
     ("It's only one size.", ""),
     ("It takes just a few days.", ""),
+    ("You're the best, thank you!", ""),
+    ("It's the only one with a pump.", ""),
+    ("The checkout picks the best mix.", ""),
     ("Good morning, it's a soft cotton shirt.", ""),
     ("全网第一的面霜", "superlative"),
     ("国家级品质", "superlative"),
@@ -342,3 +346,200 @@ def test_role_leak_allow_param() -> None:
 
 def test_degraded_replies_need_no_reply_skill() -> None:
     assert verdict(make("reply_skill_required")("It's soft.", context(route=Route.DEGRADED))) == "allow"
+
+
+# ---------------------------------------------------------------- wider nets, one row a wording
+
+MORE_BANNED = [
+    "The greatest cream on earth",
+    "#1 in skincare",
+    "top-selling mug in America",
+    "guaranteed results in 7 days",
+    "It whitens your teeth instantly",
+    "helps you lose weight fast",
+    "this tea detoxes your body",
+    "more than 5k sold already",
+    "10k+ people bought this",
+    "we've sold over 3,000 pairs",
+    "just 5 left!",
+    "nearly sold out",
+    "going fast",
+    "last chance to buy",
+    "world-class quality",
+    "the most popular item",
+    "the perfect gift",
+    "our most popular",
+    "superior to all other brands",
+    "zero risk",
+    "treats eczema",
+    "anti-aging cure",
+    "makes you rich",
+    "全网最低价",
+    "销量第一",
+    "顶级面料",
+    "永久美白",
+    "祛斑效果好",
+    "喝了就瘦",
+    "瘦十斤",
+    "月入过万",
+    "卖了三万多单",
+    "五万人都在买",
+    "只剩最后五件",
+    "马上断货",
+    "全国第一品牌",
+    "最好的面霜",
+    "最便宜",
+    "史上最低价",
+    "无副作用",
+    "纯天然无添加百分百安全",
+    "治疗失眠",
+    "增强免疫力",
+    "抗癌",
+    "比药还好",
+    "行业领先",
+    "NO.1品牌",
+    "TOP1",
+    "王牌产品",
+    "仅限今天最后一天",
+    "买了就是赚到",
+    "回购率99%",
+    "热销10万+",
+    "抢疯了",
+]
+
+MORE_PROMISES = [
+    "We guarantee it fits",
+    "you'll definitely love it",
+    "it'll arrive by Friday",
+    "delivered tomorrow",
+    "ships today",
+    "we ship same day",
+    "we'll replace it free",
+    "full money back if you don't like it",
+    "you get a free tote bag",
+    "a surprise gift inside",
+    "price goes back up tonight",
+    "cheapest you'll ever see",
+    "it lasts a lifetime",
+    "warranty for life",
+    "100% refund",
+    "we will match any price",
+    "I swear it works",
+    "it won't shrink",
+    "refund no questions asked",
+    "hundred percent satisfaction guaranteed",
+    "包邮到家",
+    "今晚就发",
+    "明天到货",
+    "立马发货",
+    "拍一发三",
+    "送运费险",
+    "赠送小样",
+    "买就送",
+    "假一罚十",
+    "不满意全额退",
+    "坏了包换",
+    "终身质保",
+    "保证正品",
+    "绝对正品",
+    "永不掉色",
+    "一定会喜欢的",
+    "肯定合适",
+    "明天就涨价",
+    "以后没有这个价了",
+    "最后一次这个价格",
+    "降价补差",
+    "价保30天",
+    "24小时内必发",
+    "闪电退款",
+]
+
+
+@pytest.mark.parametrize(("name", "wordings"), [("banned_claims", MORE_BANNED), ("promises", MORE_PROMISES)])
+def test_wordings_that_are_refused(name: str, wordings: list[str]) -> None:
+    check = make(name)
+    assert [w for w in wordings if verdict(check(w, context())) == "allow"] == []
+
+
+SERUM = {
+    "link_id": "3",
+    "name": "Rose Serum",
+    "price": {"amount": 3999, "currency": "USD", "text": "$39.99"},
+    "list_price": {"amount": 4999, "currency": "USD", "text": "$49.99"},
+    "percent_off": 20,
+    "stock": 12,
+    "specs": {"Volume": "50 ml", "Fabric": "100% cotton"},
+    "options": {"size": ["S", "M", "L"], "colour": ["red", "blue"]},
+    "terms": "7-day returns. Free shipping over $35. Ships within 48 hours.",
+    "条款": "七天无理由退货，满35包邮，48小时内发货",
+}
+GOOD_ENGLISH = [
+    "Hi there! Item 3 is $39.99 today, down from $49.99.",
+    "Great question! It comes in S, M and L.",
+    "Sorry, I don't have that one on hand, let me check with the team.",
+    "Yes, we have 12 left in stock.",
+    "Shipping is free over $35, and it ships within 48 hours.",
+    "You can return it within 7 days.",
+    "It's made of 100% cotton, so it's soft and breathable.",
+    "Welcome everyone, thanks for the follow!",
+    "I'd go with the blue one, it goes with everything.",
+    "If you're between sizes, take the larger one.",
+    "I can't say for sure, but I'll ask a colleague to help you.",
+    "That one isn't available right now. Would you like to see number 3 instead?",
+    "Good evening from the studio! What are you shopping for today?",
+    "It's a lightweight serum for dry skin; patch test first if your skin is sensitive.",
+    "Tap the card on screen to see the details.",
+    "One moment please, I'm looking it up.",
+    "Thanks for your patience, a colleague will take over from here.",
+    "It's 20% off right now.",
+    "I love this color on you!",
+    "No problem at all, happy to help.",
+    "Please keep your phone number private, a colleague will message you.",
+    "The red one and the blue one are both in stock.",
+    "It runs true to size, so pick your usual size.",
+    "Wash it cold and it keeps its shape well.",
+    "We don't have a free gift with this one.",
+    "I'm an AI host, so I can't feel the fabric, but the page says cotton.",
+    "First, pick your color; second, add it to your cart.",
+    "You're the best, thank you!",
+    "It's the only one with a pump.",
+    "Let me show you the card for number 3.",
+]
+
+GOOD_CHINESE = [
+    "欢迎来到直播间，喜欢的朋友点个关注",
+    "三号链接现在39.99美元，原价49.99美元",
+    "现在打八折，库存还有12件",
+    "有S、M、L三个码，平时穿什么码就选什么码",
+    "红色和蓝色都有货",
+    "满35包邮，48小时内发货",
+    "支持七天无理由退货",
+    "这款是百分之百纯棉的，透气舒服",
+    "不好意思，这个我不太确定，帮您问一下同事",
+    "敏感肌建议先在手腕试一下",
+    "谢谢大家的支持，有问题可以打在公屏上",
+    "这款我们现在没有货了，可以看看三号链接",
+    "稍等一下，我帮您查一下",
+    "感谢您的耐心，稍后有同事联系您",
+    "我是AI主播，具体手感以详情页为准",
+    "第一次来的朋友可以先看看详情",
+    "最近天气热，这款穿着很凉快",
+    "建议冷水手洗，不要漂白",
+    "您是想要红色还是蓝色呢？",
+    "点一下屏幕上的卡片就能看到",
+    "这个没有赠品哦",
+    "不能保证每个人都合适，可以对照尺码表",
+    "一共有两个颜色",
+    "一瓶50毫升",
+]
+
+
+@pytest.mark.parametrize(("language", "replies"), [("en", GOOD_ENGLISH), ("zh", GOOD_CHINESE)])
+def test_good_replies_pass_every_reply_hook(language: str, replies: list[str]) -> None:
+    about = context(result(SERUM), language=language, skills=(REPLY_SKILL,))
+    names = [
+        b.name for b in BUILTINS.values() if b.checkpoint is Checkpoint.REPLY and b.name != "retry_control"
+    ]
+    hooks = [(name, make(name, language)) for name in names]
+    refused = [(r, name) for r in replies for name, check in hooks if verdict(check(r, about)) != "allow"]
+    assert refused == []

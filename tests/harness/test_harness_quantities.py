@@ -379,6 +379,7 @@ def test_typed_results_are_read_by_their_shape_and_field_names() -> None:
         ("date", "2026-06-18", ""),
         ("time", "20:00", ""),
         ("size", "42", "eu"),
+        ("count", 2, "size"),
         ("size", "S", ""),
         ("size", "M", ""),
         ("size", "XL", ""),
@@ -508,3 +509,80 @@ def test_english_numerals(words: str, value: float, second: int) -> None:
     numeral = read_english(words, 0)
     assert numeral is not None
     assert (numeral.value, numeral.second, numeral.end) == (value, second, len(words))
+
+
+# ------------------------------------------------------------- amounts written out and read back
+
+_ONES = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve", "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen"]  # fmt: skip
+_TENS = ["_", "_", "twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
+_HAN = "零一二三四五六七八九"
+
+
+def english(n: int, conjunction: str = " and ") -> str:
+    if n < 20:
+        return _ONES[n]
+    if n < 100:
+        return _TENS[n // 10] + (f"-{_ONES[n % 10]}" if n % 10 else "")
+    if n < 1000:
+        return f"{_ONES[n // 100]} hundred" + (conjunction + english(n % 100) if n % 100 else "")
+    rest = n % 1000
+    joined = "" if not rest else (conjunction if rest < 100 else " ") + english(rest, conjunction)
+    return f"{english(n // 1000, conjunction)} thousand{joined}"
+
+
+def han(n: int) -> str:
+    if n >= 10_000:
+        rest = n % 10_000
+        return f"{han(n // 10_000)}万" + (("零" if rest < 1000 else "") + han(rest) if rest else "")
+    text, zero = "", False
+    for unit, name in ((1000, "千"), (100, "百"), (10, "十"), (1, "")):
+        digit = n // unit % 10
+        if digit:
+            text += ("零" if zero and text else "") + _HAN[digit] + name
+        zero = digit == 0
+    return text.removeprefix("一") if 10 <= n < 20 else text
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.integers(1, 99_999), st.integers(0, 99))
+def test_every_amount_is_read_back_however_it_is_written(major: int, cents: int) -> None:
+    minor = major * 100 + cents
+    written = [f"${major:,}.{cents:02d}", f"{major}.{cents:02d} dollars", f"USD {major}.{cents:02d}"]
+    for text in written:
+        assert [(q.kind, q.value, q.unit) for q in read_quantities(f"It costs {text} now.")] == [
+            ("money", minor, "USD")
+        ], text
+    for text in (f"￥{major}.{cents:02d}", f"{major}.{cents:02d}元"):
+        assert [(q.kind, q.value, q.unit) for q in read_quantities(f"到手价{text}哦")] == [
+            ("money", minor, "CNY")
+        ], text
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.integers(2, 99_999))
+def test_every_whole_amount_in_words_is_read_back(major: int) -> None:
+    for conjunction in (" and ", " "):
+        text = f"It is {english(major, conjunction)} dollars."
+        assert [(q.kind, q.value, q.unit) for q in read_quantities(text)] == [
+            ("money", major * 100, "USD")
+        ], text
+    text = f"现在是{han(major)}块钱"
+    assert [(q.kind, q.value, q.unit) for q in read_quantities(text)] == [("money", major * 100, "CNY")], text
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.integers(2, 99), st.integers(10, 99))
+def test_spoken_prices_are_read_back(major: int, cents: int) -> None:
+    if major == 20 and cents >= 20:
+        return  # "twenty twenty-six" is a year
+    text = f"{english(major)} {english(cents)}"
+    assert [(q.kind, q.value) for q in read_quantities(text)] == [("money", major * 100 + cents)], text
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.integers(2, 999), st.integers(1, 9))
+def test_chinese_tenths_are_read_back(major: int, tenth: int) -> None:
+    for text in (f"{major}块{tenth}", f"{han(major)}块{_HAN[tenth]}", f"{han(major)}块{_HAN[tenth]}毛"):
+        assert [(q.kind, q.value) for q in read_quantities(text)] == [("money", major * 100 + tenth * 10)], (
+            text
+        )
