@@ -186,8 +186,11 @@ async def feed(
 ) -> int:
     """Plays events into a running room at their own pace, stamped with the time they are played at.
 
+    Message ids get a suffix of their own in each round and each call: the room's journal knows the ids of an
+    earlier showing, and would take the same ones for duplicates.
+
     Args:
-        rounds: how often; None: until cancelled. Ids of later rounds get a suffix.
+        rounds: how often; None: until cancelled.
         gap_s: pause between rounds.
         longest_gap_s: a longer silence in the recording is cut to this.
 
@@ -195,9 +198,10 @@ async def feed(
         How many events were played.
     """
     recorded = _placed(events, room, None)
+    showing = f"{int(clock() * 1000):x}"
     count = round_ = 0
     while recorded and (rounds is None or round_ < rounds):
-        suffix = f"~{round_}" if round_ else ""
+        suffix = f"~{showing}.{round_}"
         latest = recorded[0].at
         for event in recorded:
             await sleep(min(max(0.0, event.at - latest), longest_gap_s) / speed)
