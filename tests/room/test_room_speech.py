@@ -348,7 +348,11 @@ async def speech_server(answer: Answer | None) -> AsyncIterator[tuple[str, list[
         task = asyncio.current_task()
         assert task is not None
         serving.add(task)
-        head = (await reader.readuntil(b"\r\n\r\n")).decode()
+        try:
+            head = (await reader.readuntil(b"\r\n\r\n")).decode()
+        except asyncio.IncompleteReadError:  # the client gave up before it asked
+            writer.close()
+            return
         length = next(
             int(h.split(":")[1]) for h in head.split("\r\n") if h.lower().startswith("content-length")
         )
