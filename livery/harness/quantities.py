@@ -76,8 +76,8 @@ def quantities_of(value: JSON) -> tuple[Quantity, ...]:
 
     Money is ``{"amount": int minor units, "currency": ISO}``; measures ``{"value": 500, "unit": "ml"}``;
     numbers are read by their field's name (``percent_off``, ``stock``, ``delivery_days``, ``width_cm``); ISO
-    dates as dates; other strings as text; a named list also gives its length (three sizes). Link ids and codes
-    are kind ``link``. Spans are 0.
+    dates as dates; other strings as text; a named list also gives its length (three sizes). Link ids and
+    codes are kind ``link``. Spans are 0.
     """
     return tuple(_walk(value, "", ""))
 

@@ -181,7 +181,7 @@ ONE_SIZE = re.compile(r"(?:one|free)[- ]size(?![a-z])(?:[- ]fits[- ](?:all|most)
 CHINESE_SIZE = re.compile(r"均码|(?P<s>加大|特大|大|中|小)[号码](?!上|头|力)")
 CHINESE_SIZES = {"加大": "XL", "特大": "XXL", "大": "L", "中": "M", "小": "S"}
 BUY_ZH = re.compile(
-    rf"买\s?(?P<buy>\d+|[{CHINESE_CHARS}]+)\s?[件盒瓶双袋包支条份个套箱]?\s?[送赠得]\s?(?P<free>\d+|[{CHINESE_CHARS}]+)"
+    rf"买\s?(?P<buy>\d+|[{CHINESE_CHARS}]+)\s?[件盒瓶双袋包支条份个套箱]?\s?[送赠得免]\s?(?P<free>\d+|[{CHINESE_CHARS}]+)"
 )
 BUY_EN = re.compile(
     r"buy (?P<buy>\d+|[a-z]+),? (?:and )?get (?P<free>\d+|[a-z]+)(?: more)?(?: free)?(?![a-z])"
@@ -235,7 +235,13 @@ FRACTION = re.compile(
     r"(?:(?P<whole>\d{1,3})[- ])?(?P<over>\d{1,2})/(?P<under>2|3|4|8|16)"
     r"(?=[- ]?(?:inch|foot|feet|ft|cup|lb|oz|mile|yard|kg|litre|liter))"
 )
-METRE_REST = re.compile(r"\d{1,2}(?![\d.%元块件个])")
+METRE_REST = re.compile(
+    r"(?:\d{1,2}|[一二三四五六七八九]{1,2})(?![\d.%元块件个种色款条米一二三四五六七八九十])"
+)
+BELOW_ZERO = re.compile(r"(?:(?<![\da-z度°])-|零下|(?<![a-z])minus |(?<![a-z])negative )\s?$")
+CUP_SIZE = re.compile(
+    r"(?P<size>(?:3[0-8]|4[0-4]|[67]5|[789]0|85)(?:a{1,2}|b|d{1,2}|e|f|(?<![34]0)c))(?![a-z0-9])(?:\s?(?:罩杯|cups?))?"
+)
 PLAIN_DIGITS = re.compile(r"\d+")
 HALF_ARTICLE = re.compile(r" (?:of )?(?:an?|the)(?= )")
 

@@ -6,7 +6,7 @@ import re
 from typing import cast
 
 from livery.harness import quantity_patterns as p
-from livery.harness.numerals import ENGLISH_STARTS, read_chinese, read_english, tidy
+from livery.harness.numerals import ENGLISH_STARTS, chinese_value, read_chinese, read_english, tidy
 from livery.harness.quantity_shapes import (
     Kind,
     Number,
@@ -51,7 +51,7 @@ class Reader(Shapes):
         if following.isdigit():
             if word in p.GLUED:
                 return end
-            if word == "x" and not (start and low[start - 1].isalnum()):
+            if word == "x" and not (start and low[start - 1].isascii() and low[start - 1].isalnum()):
                 return end
             return p.ALNUM_REST.match(low, end).end()  # type: ignore[union-attr]
         if start and low[start - 1].isdigit():
@@ -348,6 +348,12 @@ class Reader(Shapes):
             )
         if n.second >= 0:
             return self._spoken_price(start, n)
+        if nxt == "个" and low.startswith("半", end + 1) and (part := UNIT_PATTERN.match(low, end + 2)):
+            longer = UNITS[part.group(1)] if part.group(1) != "月" else UNITS["个月"]
+            if longer.kind == "duration":  # 两个半小时
+                return self._add("duration", (value + 0.5) * longer.factor, longer.unit, start, part.end())
+        if low.startswith("个半月", end):
+            return self._add("duration", value + 0.5, "month", start, end + 3)
         unit, at = self._unit(end, half=value == 0.5 and n.word)
         if unit:
             return self._with_unit(start, n, unit, at, left)
@@ -356,6 +362,9 @@ class Reader(Shapes):
             return ranged
         if kind == "times" and cue:
             return self._add("count", value, "", start - len(cue.group()), end)
+        cup = None if n.word else p.CUP_SIZE.match(low, start)
+        if cup and self.text[cup.end("size") - 1].isupper():
+            return self._add("size", cup.group("size").upper(), "", start, cup.end())
         ish = p.ISH.match(low, end)
         if ish:
             return self._add("number", value, "", start, ish.end())
@@ -425,12 +434,16 @@ class Reader(Shapes):
             and not (p.ONLY_CUE.search(left) or p.HALF_AFTER.match(self.low, at))
         ):
             return at
+        if unit.unit == "c" and p.BELOW_ZERO.search(left):
+            value = -value
         if unit.kind in ("duration", "measure"):
             more = p.HALF_AFTER.match(self.low, at)
             if more and value != 0.5 and self.low[at - 1] in "斤年月时周米天升":
                 value, at = value + 0.5, more.end()
         if raw_unit == "米" and (rest := p.METRE_REST.match(self.low, at)):
-            value, at = as_number(f"{value}.{rest.group()}"), rest.end()
+            digits = rest.group()
+            tail = digits if digits.isascii() else str(chinese_value(digits))
+            value, at = as_number(f"{value}.{tail}"), rest.end()
         kind = cast(Kind, unit.kind)
         if n.spread:
             first, second = n.spread

@@ -220,7 +220,7 @@ _GUARDS = {
     "cm": "(?!²|2)",
     "°": "(?!c|f)",
     "can": r"(?!\s[a-z])",
-    "s": r"(?![a-z'])",
+    "s": r"(?![a-z'])(?!\s?(?:style|vibe|look|fashion|music|kid|retro))",
     "h": r"(?![a-z'])",
     "left": "(?!-|\\s(?:side|hand|sleeve|foot|ear|shoe|leg|arm|pocket|corner|one))",
     "g": r"(?!\s?(?:网络|手机|network|phone|signal|ready|speed|wi-?fi|版本))",
