@@ -27,7 +27,7 @@ from livery.room.speech import (
     loudness_envelope,
     open_speech,
 )
-from livery.room.speech.espeak import EspeakVoice, espeak_voice
+from livery.room.speech.espeak import EspeakVoice, espeak_voice, pieces
 from livery.room.speech.output import SpeechInterrupted
 from livery.room.speech.server import ServerVoice
 from livery.room.speech.silent import SilentVoice, estimated_s
@@ -146,6 +146,16 @@ async def test_a_cancelled_synthesis_ends_and_the_next_one_works() -> None:
 async def test_an_unknown_espeak_voice_says_so() -> None:
     with pytest.raises(SpeechError, match="no voice 'tlh-unheard'"):
         await EspeakVoice(voice="tlh-unheard").synthesise("hello", "en")
+
+
+def test_pieces_of_a_text_get_a_voice_that_can_read_them() -> None:
+    assert pieces("The 茉莉，花茶 is P A four plus, on A four paper", "en-us") == [
+        ("en-us", "The "),
+        ("cmn", "茉莉，花茶"),
+        ("en-us", " is P.A. four plus, on eh four paper"),
+    ]
+    assert pieces("U S B接口 P A四个加", "cmn+f2") == [("cmn+f2", "U S B接口 P A四个加")]
+    assert pieces("A five-star rating", "en-us") == [("en-us", "A five-star rating")]
 
 
 def test_languages_choose_espeak_voices() -> None:

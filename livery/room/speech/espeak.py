@@ -31,7 +31,7 @@ _HAN = re.compile(
     r"[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]+(?:[，。！？、；：\s]*[\u3400-\u4dbf\u4e00-\u9fff]+)*"
 )
 _SPELLED = re.compile(r"\b(?:[A-Z] )+[A-Z]\b")
-_LETTER_A = re.compile(r"\bA (?=(?:one|two|three|four|five|six|seven|eight|nine|ten)\b)")
+_PAPER = re.compile(r"\bA (?=(?:three|four|five)\b(?!-))")
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,7 +137,7 @@ class EspeakVoice:
         library = _library()
         main = self.voice or espeak_voice(language)
         pcm = bytearray()
-        for voice, piece in _pieces(text, main):
+        for voice, piece in pieces(text, main):
             if stop.is_set():
                 break
             pcm += library.speak(_Job(piece, voice, self.rate, self.pitch, stop))
@@ -154,26 +154,29 @@ def espeak_voice(language: str) -> str:
     return _VOICES.get(tag) or _VOICES.get(primary) or primary
 
 
-def _pieces(text: str, voice: str) -> list[tuple[str, str]]:
+def pieces(text: str, voice: str) -> list[tuple[str, str]]:
     """``text`` in runs of one voice: a voice that knows no Chinese gets help with Chinese words.
 
     The Mandarin voice switches to English by itself; others would say "Chinese letter" for each character.
     """
     if voice.startswith(("cmn", "yue")):
         return [(voice, text)]
-    pieces: list[tuple[str, str]] = []
+    found: list[tuple[str, str]] = []
     position = 0
     for han in _HAN.finditer(text):
         if text[position : han.start()].strip():
-            pieces.append((voice, _letters(text[position : han.start()])))
-        pieces.append(("cmn", han[0]))
+            found.append((voice, _letters(text[position : han.start()])))
+        found.append(("cmn", han[0]))
         position = han.end()
     if text[position:].strip():
-        pieces.append((voice, _letters(text[position:])))
-    return pieces
+        found.append((voice, _letters(text[position:])))
+    return found
 
 
 def _letters(text: str) -> str:
-    """Spelled letters with dots: espeak reads "P A" with the article "a", and "P.A." as letters."""
+    """Spelled letters so that espeak spells them: it reads the A of "P A" or "A four" as the article.
+
+    "P.A." is read as letters, and "eh" as the letter's name.
+    """
     dotted = _SPELLED.sub(lambda m: m[0].replace(" ", ".") + ".", text)
-    return _LETTER_A.sub("A. ", dotted)
+    return _PAPER.sub("eh ", dotted)
