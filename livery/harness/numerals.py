@@ -48,8 +48,8 @@ ENGLISH_STARTS = frozenset(ONES) | frozenset(TENS) | {"half", "hundred", "thousa
 
 _WORD = "(?:" + "|".join(sorted([*ONES, *TENS, *SCALES, "dozen"], key=len, reverse=True)) + ")"
 _ENGLISH = re.compile(
-    rf"(?P<words>{_WORD}(?![a-z])(?:(?:[ -]| and (?={_WORD}\b)){_WORD}(?![a-z]))*)"
-    rf"(?P<point> point(?: (?:{'|'.join(ONES)})(?![a-z]))+)?(?P<half> and a (?:half|quarter)(?![a-z]))?"
+    rf"(?P<words>{_WORD}(?![a-z])(?:(?:[ -]| and (?={_WORD}\b)){_WORD}(?![a-z])){{0,20}})"
+    rf"(?P<point> point(?: (?:{'|'.join(ONES)})(?![a-z])){{1,8}})?(?P<half> and a (?:half|quarter)(?![a-z]))?"
 )
 _PIECE = re.compile(r"[a-z]+")
 _HALF = re.compile(r"half(?P<dozen> a dozen)?(?: an?(?= [a-z]))?")
@@ -71,7 +71,9 @@ CHINESE_DIGITS = {
 CHINESE_UNITS = {"十": 10, "百": 100, "千": 1_000}
 CHINESE_SCALES = {"万": 10_000, "亿": 100_000_000}
 CHINESE_CHARS = "零〇一二两三四五六七八九十百千万亿半"
-_CHINESE = re.compile(r"半|[零〇一二两三四五六七八九十百千万亿]+(?:点[零〇一二三四五六七八九]+(?![十百分]))?")
+_CHINESE = re.compile(
+    r"半|[零〇一二两三四五六七八九十百千万亿]{1,24}(?:点[零〇一二三四五六七八九]{1,6}(?![十百分]))?"
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,7 +46,7 @@ TABLE = {**FOLD, **ASCII_LOWER}
 STOP = re.compile(rf"[a-z]+|\d|[{CHINESE_CHARS}均码买第加大中小特双对]|[$€£]")
 DIGITS = re.compile(r"\d{1,3}(?:,\d{3})+(?![\d])(?:\.\d+)?|\d+(?:\.\d+)?")
 SCALE = re.compile(
-    r"\s?(?:(?P<zh>[百千万亿]+)(?:(?P<tail>\d)(?P<tailunit>[百千])?(?![\d.]))?"
+    r"\s?(?:(?P<zh>[百千万亿]{1,3})(?:(?P<tail>\d)(?P<tailunit>[百千])?(?![\d.]))?"
     r"|(?P<k>k)(?![a-z0-9])|(?P<w>w)(?![a-z0-9])|(?P<en>hundred|thousand|million|billion|dozen)(?![a-z]))"
 )
 W_IS_WATT = re.compile(r"\s?(?:超?[快闪]?充|功率|的?电|大?功|充电|电机|power|fast|charg|usb|pd|灯|led)")

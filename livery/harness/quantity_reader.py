@@ -190,6 +190,8 @@ class Reader(Shapes):
         whole = p.DIGITS.match(low, start)
         assert whole is not None
         raw, end = whole.group(), whole.end()
+        if len(raw) > 18:  # an order number or a tease, no amount
+            return self._add("phone", raw, "", start, end)
         following = low[end : end + 1]
         # Shapes that are read whole.
         if (len(raw) == 4 and raw[:2] in ("19", "20") and following in ("-", "/", ".", "年", " ")) or len(
@@ -516,6 +518,8 @@ class Reader(Shapes):
         if at >= len(low):
             return None
         m = p.DIGITS.match(low, at)
+        if m and len(m.group()) > 18:
+            return None
         if m:
             value, end = as_number(m.group()), m.end()
             scale = p.SCALE.match(low, end)

@@ -67,6 +67,8 @@ def currency_of(sign: str | None) -> str:
 
 def as_number(raw: str) -> int | float:
     raw = raw.replace(",", "")
+    if len(raw) > 18:
+        return 10**18  # no shop's amount; longer would be no machine number
     return tidy(float(raw)) if "." in raw else int(raw)
 
 

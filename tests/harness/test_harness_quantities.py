@@ -428,6 +428,18 @@ def test_any_text_is_read_without_a_fault_and_with_true_disjoint_spans(text: str
         assert matches(q, q)
 
 
+@pytest.mark.parametrize(
+    "text",
+    ["9" * 6000, "9" * 5000 + "元", "百分之" + "9" * 5000, "一" * 6000, "亿" * 6000, "million " * 800, "1-" * 3000,
+     "twenty " * 800, "1/" * 3000, "$1,1.1元 " * 800, "9" * 400 + "万亿亿", "point one " * 800, "两" * 3000 + "块",
+     "1 to " + "9" * 5000 + " dollars", "size " + "9" * 5000, "39块" + "9" * 5000],
+    ids=range(16),
+)  # fmt: skip
+def test_absurd_lengths_are_read_without_a_fault(text: str) -> None:
+    claims = read_quantities(text)
+    assert all(text[q.start : q.end] == q.text and matches(q, q) for q in claims)
+
+
 WORDS = st.lists(
     st.sampled_from(
         [

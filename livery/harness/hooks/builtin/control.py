@@ -136,7 +136,7 @@ _BRACES = re.compile(
     r"\{\s*[\"']\w+[\"']\s*:|\[\s*\{|</?(?:think|tool|system|assistant|function|reply|skill)[^>]*>|<\|"
 )
 _IDENTIFIER = re.compile(
-    r"[A-Za-z0-9]+[_.-][A-Za-z0-9_.-]*[A-Za-z0-9]|[a-z]+[A-Z][A-Za-z]*|[A-Za-z]+_[A-Za-z0-9_]*"
+    r"(?<![A-Za-z0-9])(?:[A-Za-z0-9]+[_.-][A-Za-z0-9_.-]*[A-Za-z0-9]|[a-z]+[A-Z][A-Za-z]*|[A-Za-z]+_[A-Za-z0-9_]*)"
 )
 """What looks like a name of a program rather than a word."""
 _ARGUMENT = re.compile(

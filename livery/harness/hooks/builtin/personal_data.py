@@ -42,7 +42,9 @@ _PHONE = re.compile(
     rf"|{_EDGE}(?:\+?1[-. ])?\(?\d{{3}}\)?[-. ]\d{{3}}[-. ]\d{{4}}{_AFTER}"
     rf"|\+\d{{1,3}}(?:[- ]?\d){{7,12}}{_AFTER}"
 )
-_EMAIL = re.compile(r"[A-Za-z0-9][A-Za-z0-9._%+-]*(?:@| ?\[at\] ?)[A-Za-z0-9-]+(?:\.[A-Za-z]{2,})+")
+_EMAIL = re.compile(
+    r"(?<![A-Za-z0-9._%+-])[A-Za-z0-9][A-Za-z0-9._%+-]*(?:@| ?\[at\] ?)[A-Za-z0-9-]+(?:\.[A-Za-z]{2,})+"
+)
 _ID_CARD = re.compile(r"(?<!\d)\d{17}[\dXx](?![\dA-Za-z])|(?<!\d)\d{3}-\d{2}-\d{4}(?!\d)")
 _BANK_CARD = re.compile(r"(?<!\d)[3-6]\d{3}(?:[- ]?\d{4}){2}(?:[- ]?\d{1,7})(?!\d)")
 _ADDRESS = re.compile(

@@ -30,6 +30,9 @@ _DENIAL = re.compile(
     r"(?<![a-z])(?:not|no|never|cannot|can't|without|neither|nor|unable to)(?![a-z])"
     r"|n't(?![a-z])|不(?!仅|但|只|光|要错过|用担心|止)|没(?!有更|有最|错)|无法|并非|未(?!来)|别|非(?!常|同)|不是"
 )
+_LONG_TEXT = 400
+_LONG_RUN = re.compile(r"(?:[\d,.]|[零一二两三四五六七八九十百千万亿几]){18,}")
+"""No amount is as long; left in, a text of nothing else would be searched in quadratic time."""
 _DENIAL_REACH = 28
 """Characters before a match in which a denial counts."""
 
@@ -149,6 +152,8 @@ def denied(low: str, start: int) -> bool:
 
 def find(low: str, chosen: Sequence[Category], extra_allow: re.Pattern[str] | None = None) -> list[Match]:
     """Matches of ``chosen`` in text made by `straight`, allowed contexts and denials taken out."""
+    if len(low) > _LONG_TEXT:
+        low = _LONG_RUN.sub(lambda m: " " * len(m.group()), low)
     found: list[Match] = []
     for category in chosen:
         matches = list(category.pattern.finditer(low))
