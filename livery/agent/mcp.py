@@ -333,7 +333,7 @@ def _told(error: BaseException) -> str:
 def _argument_check(schema: Mapping[str, Any]) -> Callable[[dict[str, Any]], str]:
     """What is wrong with arguments by a server's schema; empty when nothing, or when the schema itself is not
     one (the server then judges alone)."""
-    if next(schema_faults(dict(schema)), None) is not None:
+    if schema_faults(dict(schema)):
         return lambda _: ""
     validator: Any = Draft202012Validator(schema)
 

@@ -20,7 +20,14 @@ def load_checked(folder: Path) -> Harness:
     """
     loaded = load_harness(folder)
     known = {name: operation.parameters for name, operation in shop_operations().items()}
-    problems = lint(loaded.harness, loaded.problems, operations=known, builtins=BUILTINS)
+    problems = lint(
+        loaded.harness,
+        loaded.problems,
+        operations=known,
+        builtins=BUILTINS,
+        sources=loaded.sources,
+        strict=False,  # a user's own skill folder loads with its warnings, as it would in other agents
+    )
     errors = [p for p in problems if p.severity == "error"]
     if errors:
         raise InputError(errors)

@@ -13,6 +13,7 @@ import typer
 from rich.console import Console
 
 from livery import __version__
+from livery.agent.live_harness import LiveHarness
 from livery.agent.loop import Agent
 from livery.agent.service import AgentService
 from livery.cli.defaults import HARNESS, STORE, sample_chat
@@ -32,7 +33,7 @@ from livery.room.replay import feed
 from livery.room.runtime import Room
 from livery.room.sources.detect import read_chat
 from livery.room.sources.twitch import TwitchChat
-from livery.room.speech.output import open_speech
+from livery.room.speech.output import SpeechQueue, open_speech
 from livery.shop.loading import CatalogueSource
 from livery.shop.registry import shop_operations
 
@@ -131,7 +132,10 @@ async def _serve_room(
         service = await stack.enter_async_context(AgentService(agent, pick=router.pick, load=releases.load))
         journal = Journal(data / "journal.db")
         stack.push_async_callback(journal.aclose)
-        speech = open_speech(speech_uri)
+        speech = _voice(speech_uri)
+        if speech is not None:
+            stack.push_async_callback(speech.aclose)
+            await speech.warm_up(harness.language)
         room = Room(
             config=RoomConfig(
                 room=room_id,
@@ -171,7 +175,15 @@ async def _serve_room(
         if dev:
             tasks.append(
                 asyncio.create_task(
-                    watch_folder(harness_folder, releases, CHANNEL, on_event=_told, stop_event=stop)
+                    watch_folder(
+                        harness_folder,
+                        releases,
+                        CHANNEL,
+                        on_event=_told,
+                        stop_event=stop,
+                        operations={name: o.parameters for name, o in operations.items()},
+                        check=lambda changed: LiveHarness(changed, "", operations),
+                    )
                 )
             )
         stack.push_async_callback(_end, tasks, stop)
@@ -184,9 +196,13 @@ async def _serve_room(
         await serve(app, host, port)
 
 
+def _voice(uri: str) -> SpeechQueue | None:
+    """The voice; None for ``none:``, where the stage shows a reply for as long as it takes to read."""
+    return None if uri.startswith("none:") else open_speech(uri, on_trouble=_told)
+
+
 def _published(store: ReleaseStore, folder: Path, *, publish: bool) -> Harness:
-    """What the channel runs: the folder where nothing is published yet or it is asked for, else what is
-    there.
+    """What the channel runs: the folder where nothing is published yet or it is asked for, else what it has.
 
     Edits made in the console live in the store, so a folder never replaces them unasked.
 
