@@ -16,9 +16,10 @@ from rapidfuzz import fuzz, process
 
 from livery.agent.binding import BindingError, bind
 from livery.agent.formatting import format_error, format_result
-from livery.agent.live_harness import LOAD_SKILL, READ_SKILL_FILE, BoundTool, LiveHarness
+from livery.agent.live_harness import BoundTool, LiveHarness
 from livery.errors import InputError
 from livery.harness.hooks.decisions import Block, Decision, Retry, SkillValue
+from livery.harness.lint_tools import LOAD_SKILL, READ_SKILL_FILE
 from livery.harness.model import ResultFormat, Skill
 from livery.harness.skills import match_skills, read_skill_file
 from livery.shop.operations import OperationContext, OperationError, Operations

@@ -14,31 +14,10 @@ from jinja2 import Template
 from livery.agent.prompt import ENVIRONMENT, PromptTemplates
 from livery.harness.hooks.loading import load_hooks
 from livery.harness.hooks.run import HookRunner
+from livery.harness.lint_tools import LOAD_SKILL, READ_SKILL_FILE, RUNTIME_OPERATIONS
 from livery.harness.model import Binding, Harness, ResultFormat, Skill, Tool
 from livery.policies.policy import ToolSurface
 from livery.shop.operations import Operation, Operations
-
-LOAD_SKILL = "harness.load_skill"
-READ_SKILL_FILE = "harness.read_skill_file"
-
-HARNESS_OPERATIONS: Mapping[str, Mapping[str, Any]] = {
-    LOAD_SKILL: {
-        "type": "object",
-        "properties": {"name": {"type": "string", "description": "Skill name from the catalogue."}},
-        "required": ["name"],
-        "additionalProperties": False,
-    },
-    READ_SKILL_FILE: {
-        "type": "object",
-        "properties": {
-            "skill": {"type": "string", "description": "Skill name."},
-            "path": {"type": "string", "description": "Path of the file beside SKILL.md."},
-        },
-        "required": ["skill", "path"],
-        "additionalProperties": False,
-    },
-}
-"""Operations that the runtime itself does: name -> argument schema."""
 
 
 def _default_tool(operation: str, description: str) -> Tool:
@@ -46,7 +25,7 @@ def _default_tool(operation: str, description: str) -> Tool:
         key=operation,
         name=operation.removeprefix("harness."),
         description=description,
-        input_schema=dict(HARNESS_OPERATIONS[operation]),
+        input_schema=dict(RUNTIME_OPERATIONS[operation]),
         binding=Binding(operation=operation),
         result=ResultFormat(style="prose", template="{{ result }}"),
     )
@@ -116,7 +95,7 @@ class LiveHarness:
         reply_skills = [s.name for s in harness.skills if s.kind == "reply"]
         self.needs_reply_skill = bool(reply_skills)
         self.surfaces = tuple(_surface(t, list(self.skills)) for t in tools)
-        """Every tool. The skill loader's schema names the skills, so that a grammar holds a policy to them."""
+        """Every tool. The skill loader names the skills in its schema: a grammar holds a policy to them."""
         self.reply_skill_surfaces = tuple(
             _surface(t, reply_skills) for t in tools if t.binding.operation == LOAD_SKILL
         )
@@ -128,7 +107,7 @@ class LiveHarness:
     def _bound(tool: Tool, operations: Operations) -> BoundTool:
         name = tool.binding.operation
         operation = operations.get(name)
-        parameters = HARNESS_OPERATIONS.get(name) or (operation.parameters if operation else {})
+        parameters = RUNTIME_OPERATIONS.get(name) or (operation.parameters if operation else {})
         paged = (
             next((m.source for m in tool.binding.arguments if m.to == "page"), "")
             if tool.result.page_size

@@ -5,12 +5,14 @@ second loop: live rooms, the simulator, data building, RL rollouts and evaluatio
 
 Invariants the runtime keeps, whatever the harness's hooks say: a reply stands only after a reply skill was
 loaded (where the harness has one); the policy is called at most ``limits.rounds`` times and sent back at most
-``limits.retries`` times; the request ends by its deadline; every way out is a `Route` with its reason.
+``limits.retries`` times; a policy that only repeats its calls is asked for what is still due, the reply skill
+or the reply; the request ends by its deadline; every way out is a `Route` with its reason.
 """
 
 from __future__ import annotations
 
 import asyncio
+import json
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -36,10 +38,12 @@ from livery.types import (
     JSON,
     Checkpoint,
     Effect,
+    ErrorKind,
     HookEvent,
     PolicyTurn,
     Request,
     Route,
+    ToolCall,
     ToolResult,
     Trajectory,
     Turn,
@@ -193,13 +197,18 @@ class _Run:
         ]
         previous: PolicyTurn | None = None
         shown = 0
+        made: set[tuple[str, str]] = set()
+        repeated = False
         while self.round < limits.rounds:
             self.round += 1
             skill_due = self._skill_due()
             last = self.round == limits.rounds or (self.round > 1 and not self.budget.holds(2))
+            last = last or (repeated and not skill_due)
             if last and skill_due:
                 break  # No reply could stand: the time is better left to the degraded route.
-            only_skill = skill_due and (self.round == limits.rounds - 1 or not self.budget.holds(3))
+            only_skill = skill_due and (
+                repeated or self.round == limits.rounds - 1 or not self.budget.holds(3)
+            )
             began = self.monotonic()
             turn = await self.agent.policy.act(
                 PolicyRequest(
@@ -225,9 +234,14 @@ class _Run:
             )
             if turn.calls and last:
                 self._keep(turn, began, feedback=_REPLY_DUE)
+                if repeated:
+                    return _End(Route.DEGRADED, "repetition: the policy made the same calls again and again")
                 break
             if turn.calls:
                 results = await runner.run(turn.calls)
+                # Nothing new was asked, so nothing new was learnt; another such round would be a waste.
+                repeated = {_signature(c) for c in turn.calls} <= made
+                made |= {_signature(c) for c, r in zip(turn.calls, results, strict=True) if not _transient(r)}
                 self.results.extend(results)
                 self._keep(turn, began, results=results)
                 messages.extend(
@@ -235,6 +249,7 @@ class _Run:
                     for r in results
                 )
                 continue
+            repeated = False
             feedback, end = await self._judge(turn)
             self._keep(turn, began, feedback=feedback)
             if end is not None:
@@ -398,6 +413,16 @@ class _Run:
             "now": context.now.strftime("%Y-%m-%d %H:%M"),
             "today": context.now.strftime("%Y-%m-%d"),
         }
+
+
+def _signature(call: ToolCall) -> tuple[str, str]:
+    """Equal for calls that ask for the same thing."""
+    return call.name, json.dumps(call.arguments, sort_keys=True, ensure_ascii=False, default=str)
+
+
+def _transient(result: ToolResult) -> bool:
+    """Whether the same call may well end differently the next time."""
+    return result.error is not None and result.error.kind in (ErrorKind.TIMEOUT, ErrorKind.UNAVAILABLE)
 
 
 def _stopped(decision: Decision, default: Route) -> _End | None:

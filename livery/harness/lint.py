@@ -21,7 +21,7 @@ from pydantic import BaseModel, ValidationError
 
 from livery.errors import InputError, Problem
 from livery.harness.hooks.rules import compile_rules
-from livery.harness.lint_tools import check_tool
+from livery.harness.lint_tools import LOAD_SKILL, READ_SKILL_FILE, check_tool
 from livery.harness.model import Harness, Hook, Section, Skill
 from livery.harness.skills import check_skill
 from livery.harness.source import YamlSource, closest, field_name, one_of, shown_value
@@ -37,8 +37,7 @@ PROMPT_VARIABLES = frozenset(
 REQUEST_VARIABLES = frozenset({"room", "item", "item_text", "messages", "chat", "dialogue", "now", "today"})
 """What sections of volatility ``room`` and ``request`` may use besides."""
 
-LOAD_SKILL = "harness.load_skill"
-_RUNTIME_TOOLS = {LOAD_SKILL: "load_skill", "harness.read_skill_file": "read_skill_file"}
+_RUNTIME_TOOLS = {LOAD_SKILL: "load_skill", READ_SKILL_FILE: "read_skill_file"}
 
 ESSENTIAL_HOOKS = (
     "input_screening",

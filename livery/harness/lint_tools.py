@@ -19,19 +19,28 @@ from livery.harness.source import Location, closest, one_of, shown_value
 Finding = tuple[Location, str, str, str]
 """(place in the tool's file, severity, code, message)."""
 
+LOAD_SKILL = "harness.load_skill"
+READ_SKILL_FILE = "harness.read_skill_file"
+
 RUNTIME_OPERATIONS: Mapping[str, Mapping[str, Any]] = {
-    "harness.load_skill": {
+    LOAD_SKILL: {
         "type": "object",
-        "properties": {"name": {"type": "string"}},
+        "properties": {"name": {"type": "string", "description": "Skill name from the catalogue."}},
         "required": ["name"],
+        "additionalProperties": False,
     },
-    "harness.read_skill_file": {
+    READ_SKILL_FILE: {
         "type": "object",
-        "properties": {"skill": {"type": "string"}, "path": {"type": "string"}},
+        "properties": {
+            "skill": {"type": "string", "description": "Skill name."},
+            "path": {"type": "string", "description": "Path of the file beside SKILL.md."},
+        },
         "required": ["skill", "path"],
+        "additionalProperties": False,
     },
 }
-"""What a tool may be bound to besides the shop's operations: the agent itself does these."""
+"""What a tool may be bound to besides the shop's operations, and the JSON Schema of its arguments: the agent
+itself does these."""
 
 _PORTABLE_NAME = re.compile(r"^[A-Za-z0-9_-]{1,64}$")
 

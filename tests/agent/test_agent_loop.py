@@ -2,7 +2,7 @@ import asyncio
 from dataclasses import replace
 
 import pytest
-from agent_world import LOAD, calls, harness, python_hook, says, skill
+from agent_world import LOAD, calls, harness, python_hook, says, skill, tool
 
 from livery.errors import PolicyTimeout, PolicyUnavailable
 from livery.harness.model import Degraded, Feedback, Limits, Section
@@ -59,7 +59,7 @@ async def test_calls_of_one_turn_run_side_by_side(run):
     ]
     operations = shop_operations().joined(meeting)
     worn = harness()
-    tools = [t.model_copy(update={"binding": t.binding.model_copy(update={"operation": o})}) for t, o in zip(worn.tools[:2], ("a.one", "a.two"), strict=True)]  # fmt: skip # noqa: E501
+    tools = [t.model_copy(update={"binding": t.binding.model_copy(update={"operation": o})}) for t, o in zip(worn.tools[:2], ("a.one", "a.two"), strict=True)]  # fmt: skip
     trajectory, _ = await run(
         [calls(("quote", {}), ("get", {}), LOAD), says("Fine.")],
         worn=worn.replace(tools=tools),
@@ -175,6 +175,76 @@ async def test_the_last_round_asks_for_a_reply(run):
     trajectory, policy = await run([calls(LOAD), calls(QUOTE), calls(QUOTE), says("It is $25.")])
     assert [r.allow_calls for r in policy.seen] == [True, True, True, False]
     assert trajectory.route is Route.AGENT
+
+
+MANY_ROUNDS = Limits(rounds=8, retries=1, deadline_s=5, tool_calls=8)
+
+
+async def test_a_policy_that_repeats_itself_is_asked_for_the_skill_and_then_for_the_reply(run):
+    turns = [calls(QUOTE), calls(QUOTE), calls(LOAD), calls(QUOTE, LOAD), says("It is $25.")]
+    trajectory, policy = await run(turns, worn=harness(limits=MANY_ROUNDS))
+    assert [[t.name for t in r.tools] == ["load_skill"] for r in policy.seen] == [
+        False, False, True, False, False,
+    ]  # fmt: skip
+    assert [r.allow_calls for r in policy.seen] == [True, True, True, True, False]
+    assert (trajectory.route, trajectory.reply) == (Route.AGENT, "It is $25.")
+
+
+async def test_calls_in_the_round_that_a_repetition_left_for_the_reply_are_not_run(run):
+    trajectory, policy = await run([calls(LOAD), *[calls(QUOTE)] * 3], worn=harness(limits=MANY_ROUNDS))
+    assert [len(t.results) for t in trajectory.turns] == [1, 1, 1, 0]
+    assert trajectory.route is Route.DEGRADED
+    assert trajectory.route_reason.startswith("repetition: ")
+    assert len(policy.seen) == 4
+
+
+async def test_other_arguments_or_one_new_call_are_no_repetition(run):
+    other = ("quote", {"link_id": "2"})
+    turns = [
+        calls(LOAD),
+        calls(QUOTE),
+        calls(QUOTE, other),
+        calls(("get", {"link_id": "1"})),
+        says("It is $25."),
+    ]
+    _, policy = await run(turns, worn=harness(limits=MANY_ROUNDS))
+    assert all(r.allow_calls for r in policy.seen)
+
+
+async def test_a_call_that_timed_out_may_be_made_again(run):
+    async def never_at_first(context, arguments):
+        tried.append(arguments)
+        if len(tried) == 1:
+            raise OperationError(ErrorKind.UNAVAILABLE, "away")
+        return Outcome(value={"left": 7})
+
+    tried = []
+    slow = Operation(name="a.one", summary="", parameters={"type": "object"}, run=never_at_first)
+    worn = harness(tools=(tool("one", "a.one", {}),), limits=MANY_ROUNDS)
+    turns = [calls(LOAD), *[calls(("one", {}))] * 2, says("Seven are left.")]
+    trajectory, policy = await run(turns, worn=worn, operations=shop_operations().joined([slow]))
+    assert [r.ok for r in trajectory.results] == [True, False, True]
+    assert policy.seen[-1].allow_calls, "the second one was the first to be answered"
+
+
+async def test_after_a_reply_was_sent_back_calls_are_free_again(run):
+    hook = python_hook(
+        "once",
+        "reply",
+        "from livery.harness.hooks.decisions import Allow, Retry\n"
+        "def check(v, c): return Allow() if c.attempt else Retry('again')",
+    )
+    turns = [
+        calls(LOAD),
+        calls(QUOTE),
+        calls(QUOTE),
+        says("No."),
+        calls(("get", {"link_id": "1"})),
+        says("Yes."),
+    ]
+    trajectory, policy = await run(turns, worn=harness(hooks=(hook,), limits=MANY_ROUNDS))
+    assert [r.allow_calls for r in policy.seen] == [True, True, True, False, True, True]
+    assert trajectory.reply == "Yes."
 
 
 async def test_retries_are_capped_by_the_runtime(run):

@@ -21,7 +21,6 @@ from livery.harness.lint import (
     has_errors,
     lint,
 )
-from livery.harness.lint_tools import RUNTIME_OPERATIONS
 from livery.harness.model import Limits, Rendering, Tool
 from livery.types import Checkpoint
 
@@ -314,10 +313,6 @@ def test_the_runtime_s_own_operations_are_known_as_the_agent_takes_them(tmp_path
     assert run(tmp_path / "a", {"tools/open_skill.yaml": good}) == []
     codes = {p.code for p in run(tmp_path / "b", {"tools/open_skill.yaml": reader})}
     assert codes == {"tool-argument-unused", "tool-parameter-missing"}
-    agent = pytest.importorskip("livery.agent.live_harness")
-    ours = {n: (set(s["properties"]), s["required"]) for n, s in RUNTIME_OPERATIONS.items()}
-    theirs = {n: (set(s["properties"]), s["required"]) for n, s in agent.HARNESS_OPERATIONS.items()}
-    assert ours == theirs
 
 
 def test_a_nested_source_and_a_constant_fill_what_is_needed(tmp_path: Path) -> None:
