@@ -44,7 +44,8 @@ def bind(binding: Binding, arguments: Mapping[str, Any], parameters: Mapping[str
         if name not in mapped and arguments.get(name) is not None:
             bound[name] = _coerce(arguments[name], schema, name)
     sources = {m.to: m.source or m.to for m in binding.arguments}
-    missing: list[str] = [sources.get(name, name) for name in parameters.get("required", ()) if name not in bound]
+    required: list[str] = list(parameters.get("required", ()))
+    missing = [sources.get(name, name) for name in required if name not in bound]
     if missing:
         raise BindingError(f"missing argument{'s' if len(missing) > 1 else ''}: {', '.join(missing)}")
     return bound

@@ -190,7 +190,7 @@ async def _serve_room(
         _notices.print(
             f"[bold]livery {__version__}[/]  {harness.name} on {CHANNEL}, {policy.uri}, {catalogue.store}"
         )
-        _notices.print(f"  operator  http://{host}:{port}/?token={token}", soft_wrap=True)
+        _notices.print(f"  console   http://{host}:{port}/        token: [bold]{token}[/]", soft_wrap=True)
         _notices.print(f"  stage     http://{host}:{port}/stage/{room_id}", soft_wrap=True)
         _notices.print("  Ctrl-C ends it; releases and the journal stay in", str(data))
         await serve(app, host, port)
