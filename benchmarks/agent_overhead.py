@@ -1,11 +1,19 @@
 """What the loop itself costs per request, beside pydantic-ai, openai-agents and langgraph on the same script.
 
-The policy answers at once, so that all that is measured is each framework's own work. The script: round 1 loads a skill,
-round 2 asks for a price, round 3 replies; two tools, three rounds. livery runs it with every hook of ``streamer-en`` on
-(grounding, claims, schema, ...); the peers have no hooks and only call two functions. All four run in one process, in
-turn, in blocks; the figure of each is the median over blocks of the mean time per request.
+The policy answers at once, so that all that is measured is each framework's own work. The script: round 1
+loads a skill, round 2 asks for a price, round 3 replies; three rounds, two tools. The tools do the same in
+all four: they give the same skill text, and the price comes from the same operation on the same catalogue
+(kept current with its files) in the same words. livery runs it with every hook of ``streamer-en`` on
+(grounding, claims, schema, ...) and, as a second figure, with none; the peers have no hooks.
 
-    python benchmarks/agent_overhead.py [--requests 200] [--blocks 9]
+No two requests are alike, as in a room: each asks about one of six products in words of its own, and its reply
+is its own. What is remembered between requests is what a room could remember too.
+
+All run in one process, in turn, in blocks; the figure of each is the median over blocks of the mean time per
+request. The ratio is the median of the blocks' own ratios, so that a slow moment of the machine, which hits
+neighbouring blocks alike, cancels. Where livery's time goes is measured in blocks of its own.
+
+    python benchmarks/agent_overhead.py [--requests 100] [--blocks 15]
 
 Needs the ``bench`` dependency group for the peers. The last line is JSON.
 """
@@ -14,33 +22,77 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import itertools
 import json
 import platform
 import statistics
 import time
 import warnings
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections import Counter
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from livery.agent.formatting import format_result
 from livery.agent.live_harness import LiveHarness
 from livery.agent.loop import Agent
 from livery.harness.digest import harness_digest
 from livery.harness.folder import load_harness
 from livery.policies.policy import PolicyRequest, PromptMessage
 from livery.shop.loading import CatalogueSource
+from livery.shop.operations import OperationContext, Operations, Outcome
 from livery.shop.registry import shop_operations
 from livery.types import ChatMessage, PolicyTurn, Request, RoomState, Route, ToolCall, Trajectory
 
 ROOT = Path(__file__).resolve().parents[1]
-SKILL = {"name": "price-promo"}
-PRICE = {"link": "1"}
-QUESTION = "how much is number 1?"
 NOW = 1_790_000_000.0
+SKILL = {"name": "price-promo"}
+LINKS = ("1", "2", "3", "5", "6", "8")
+SYSTEM = "You are the AI host of a live shopping room."
+
+HARNESS = load_harness(ROOT / "harnesses/streamer-en").harness
+OPERATIONS = shop_operations()
+SOURCE = CatalogueSource(ROOT / "stores/demo-en")
+STATE = RoomState(room="bench", language="en", now=NOW, on_screen="1")
+SKILL_TEXT = next(s.body for s in HARNESS.skills if s.name == SKILL["name"]).strip()
 
 
-def skill_text() -> str:
-    return (ROOT / "harnesses/streamer-en/skills/price-promo/SKILL.md").read_text()
+# -------------------------------------------------------------------------------- the script
+
+
+@dataclass(frozen=True, slots=True)
+class Script:
+    """One request of the benchmark: what is asked, and what the policy will do."""
+
+    question: str
+    link: str
+    reply: str
+
+
+def scripts() -> Callable[[], Script]:
+    """An endless series of scripts, no two alike."""
+    context = OperationContext(catalogue=SOURCE.current(), state=STATE, now=datetime.fromtimestamp(NOW, UTC))
+    prices = {
+        link: OPERATIONS["pricing.quote"].run(context, {"link_id": link}).value["total"]["text"]  # pyright: ignore
+        for link in LINKS
+    }
+    names = (
+        "".join(letters)
+        for letters in itertools.product("bdfgklmnprst", "aeiou", "bdgkmnrt", "aeiou", "lnrs")
+    )
+    numbered = itertools.cycle(LINKS)
+
+    def following() -> Script:
+        name, link = next(names).capitalize(), next(numbered)
+        return Script(
+            question=f"{name} here, how much is number {link}?",
+            link=link,
+            reply=f"{name}, link {link} is {prices[link]} right now, with the deal on this page already taken off.",
+        )
+
+    return following
 
 
 # ------------------------------------------------------------------------------------- livery
@@ -52,50 +104,109 @@ class ThreeRounds:
     uri = "bench:three-rounds"
     weights = "none"
     actions = "text"
-    reply = ""
 
     async def act(self, request: PolicyRequest) -> PolicyTurn:
+        script: Script = request.info["script"]
         done = sum(m.role == "assistant" for m in request.messages)
         if done == 0:
             return PolicyTurn(calls=(ToolCall(id="1", name="load_skill", arguments=SKILL),), stop="calls")
         if done == 1:
-            return PolicyTurn(calls=(ToolCall(id="2", name="price_check", arguments=PRICE),), stop="calls")
-        return PolicyTurn(text=self.reply)
+            call = ToolCall(id="2", name="price_check", arguments={"link": script.link})
+            return PolicyTurn(calls=(call,), stop="calls")
+        return PolicyTurn(text=script.reply)
 
     async def warm(self, messages: tuple[PromptMessage, ...], session: str = "") -> None: ...
 
     async def aclose(self) -> None: ...
 
 
-def livery() -> tuple[Callable[[], Awaitable[Any]], Callable[[Any], None]]:
-    harness = load_harness(ROOT / "harnesses/streamer-en").harness
-    operations = shop_operations()
-    source = CatalogueSource(ROOT / "stores/demo-en")
-    live = LiveHarness(harness, harness_digest(harness), operations)
-    policy = ThreeRounds()
-    agent = Agent(policy=policy, operations=operations, catalogue=source.current)
-    state = RoomState(room="bench", language="en", now=NOW, on_screen="1")
-    message = ChatMessage(id="m", room="bench", viewer="v", name="Ann", text=QUESTION, at=NOW)
-    request = Request(id="r", messages=(message,), state=state, created_at=NOW)
+Run = Callable[[Script], Awaitable[Any]]
+Check = Callable[[Any, Script], None]
 
-    def check(trajectory: Trajectory) -> None:
+
+def livery(hooks: bool = True, parts: Counter[str] | None = None) -> tuple[Run, Check]:
+    """
+    Args:
+        hooks: with all of the harness's, or with none.
+        parts: seconds spent in each part of the loop are added here.
+    """
+    harness = HARNESS if hooks else HARNESS.replace(hooks=())
+    operations = OPERATIONS if parts is None else TimedOperations(OPERATIONS, parts)
+    live = LiveHarness(harness, harness_digest(harness), operations)
+    if parts is not None:
+        live.hooks.run = timed_async(live.hooks.run, parts, "hooks")
+        live.prompt.render = timed(live.prompt.render, parts, "prompt")
+        live.prompt.evidence = timed(live.prompt.evidence, parts, "prompt")
+    agent = Agent(policy=ThreeRounds(), operations=operations, catalogue=SOURCE.current)  # pyright: ignore
+    numbers = itertools.count()
+
+    async def run(script: Script) -> Trajectory:
+        number = f"m{next(numbers)}"
+        message = ChatMessage(id=number, room="bench", viewer=number, text=script.question, at=NOW)
+        request = Request(id=number, messages=(message,), state=STATE, created_at=NOW)
+        return await agent.answer(request, live, info={"script": script})
+
+    def check(trajectory: Trajectory, script: Script) -> None:
         assert trajectory.route is Route.AGENT, trajectory.route_reason
+        assert trajectory.reply == script.reply
         assert len(trajectory.turns) == 3
         assert all(r.ok for r in trajectory.results), trajectory.results
+        skill, price = trajectory.results
+        assert skill.text == SKILL_TEXT and price.text == price_text(script.link)
         assert not [h for h in trajectory.hooks if h.failure or h.decision in ("retry", "block")]
-        assert len({h.hook for h in trajectory.hooks}) >= 8, "all hooks must have run"
+        ran = {h.hook for h in trajectory.hooks}
+        assert ran == ({h.key for h in harness.hooks}), "every hook must have run"
 
-    async def run() -> Trajectory:
-        return await agent.answer(request, live)
-
-    # The reply states the price that the tool gives, so that grounding has something to verify.
-    probe = asyncio.run(agent.answer(request, live))
-    price = probe.results[1].value["final"]["text"]  # pyright: ignore
-    policy.reply = f"Link one is {price} right now, with the deal on this page already taken off."
     return run, check
 
 
+class TimedOperations(Operations):
+    def __init__(self, operations: Operations, parts: Counter[str]) -> None:
+        super().__init__(operations.values())
+        self._parts = parts
+
+    async def call(self, name: str, arguments: Mapping[str, Any], context: OperationContext) -> Outcome:
+        start = time.perf_counter()
+        try:
+            return await super().call(name, arguments, context)
+        finally:
+            self._parts["operations"] += time.perf_counter() - start  # pyright: ignore
+
+
+def timed(function: Callable[..., Any], parts: Counter[str], name: str) -> Callable[..., Any]:
+    def run(*args: Any, **kwargs: Any) -> Any:
+        start = time.perf_counter()
+        try:
+            return function(*args, **kwargs)
+        finally:
+            parts[name] += time.perf_counter() - start  # pyright: ignore
+
+    return run
+
+
+def timed_async(function: Callable[..., Any], parts: Counter[str], name: str) -> Callable[..., Any]:
+    async def run(*args: Any, **kwargs: Any) -> Any:
+        start = time.perf_counter()
+        try:
+            return await function(*args, **kwargs)
+        finally:
+            parts[name] += time.perf_counter() - start  # pyright: ignore
+
+    return run
+
+
 # -------------------------------------------------------------------------------------- peers
+
+
+PRICE_FORMAT = LiveHarness(HARNESS, "", OPERATIONS).tools["price_check"]
+
+
+def price_text(link: str) -> str:
+    """What `price_check` answers."""
+    context = OperationContext(catalogue=SOURCE.current(), state=STATE, now=datetime.fromtimestamp(NOW, UTC))
+    outcome = OPERATIONS["pricing.quote"].run(context, {"link_id": link})
+    assert isinstance(outcome, Outcome)
+    return format_result(outcome.value, PRICE_FORMAT.tool.result, PRICE_FORMAT.template)
 
 
 def load_skill(name: str) -> str:
@@ -105,57 +216,60 @@ def load_skill(name: str) -> str:
 
 def price_check(link: str) -> str:
     """Final price with deals and coupons."""
-    return "final: $25.49"
+    return price_text(link)
 
 
-SKILL_TEXT = skill_text()
-REPLY = "Link one is $25.49 right now, with the deal on this page already taken off."
-SYSTEM = "You are the AI host of a live shopping room."
-
-
-def pydantic_ai() -> tuple[Callable[[], Awaitable[Any]], Callable[[Any], None]]:
+def pydantic_ai() -> tuple[Run, Check]:
     from pydantic_ai import Agent as PydanticAgent
     from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart
     from pydantic_ai.models.function import AgentInfo, FunctionModel
+
+    script: Script
 
     def model(messages: list[ModelMessage], info: AgentInfo) -> ModelResponse:
         done = sum(isinstance(m, ModelResponse) for m in messages)
         if done == 0:
             return ModelResponse(parts=[ToolCallPart("load_skill", SKILL)])
         if done == 1:
-            return ModelResponse(parts=[ToolCallPart("price_check", PRICE)])
-        return ModelResponse(parts=[TextPart(REPLY)])
+            return ModelResponse(parts=[ToolCallPart("price_check", {"link": script.link})])
+        return ModelResponse(parts=[TextPart(script.reply)])
 
     agent = PydanticAgent(FunctionModel(model), system_prompt=SYSTEM, tools=[load_skill, price_check])
 
-    async def run() -> Any:
-        return await agent.run(QUESTION)
+    async def run(following: Script) -> Any:
+        nonlocal script
+        script = following
+        return await agent.run(script.question)
 
-    def check(result: Any) -> None:
-        assert result.output == REPLY
+    def check(result: Any, script: Script) -> None:
+        assert result.output == script.reply
+        assert price_text(script.link) in str(result.all_messages())
         assert result.usage.requests == 3 if not callable(result.usage) else result.usage().requests == 3
 
     return run, check
 
 
-def openai_agents() -> tuple[Callable[[], Awaitable[Any]], Callable[[Any], None]]:
+def openai_agents() -> tuple[Run, Check]:
     from agents import Agent as OpenAIAgent
     from agents import Model, ModelResponse, Runner, Usage, function_tool, set_tracing_disabled
     from openai.types.responses import ResponseFunctionToolCall, ResponseOutputMessage, ResponseOutputText
 
     set_tracing_disabled(True)
+    script: Script
 
     class Scripted(Model):
-        async def get_response(self, system_instructions: Any, input: Any, *args: Any, **kwargs: Any) -> ModelResponse:
+        async def get_response(
+            self, system_instructions: Any, input: Any, *args: Any, **kwargs: Any
+        ) -> ModelResponse:
             items = input if isinstance(input, list) else []
             done = sum(i.get("type") == "function_call_output" for i in items if isinstance(i, dict))
             if done < 2:
-                name, arguments = [("load_skill", SKILL), ("price_check", PRICE)][done]
+                name, arguments = [("load_skill", SKILL), ("price_check", {"link": script.link})][done]
                 item: Any = ResponseFunctionToolCall(
                     arguments=json.dumps(arguments), call_id=f"c{done}", name=name, type="function_call"
                 )
             else:
-                text = ResponseOutputText(text=REPLY, type="output_text", annotations=[])
+                text = ResponseOutputText(text=script.reply, type="output_text", annotations=[])
                 item = ResponseOutputMessage(
                     id="m", content=[text], role="assistant", status="completed", type="message"
                 )
@@ -171,28 +285,33 @@ def openai_agents() -> tuple[Callable[[], Awaitable[Any]], Callable[[Any], None]
         tools=[function_tool(load_skill), function_tool(price_check)],
     )
 
-    async def run() -> Any:
-        return await Runner.run(agent, QUESTION)
+    async def run(following: Script) -> Any:
+        nonlocal script
+        script = following
+        return await Runner.run(agent, script.question)
 
-    def check(result: Any) -> None:
-        assert result.final_output == REPLY
+    def check(result: Any, script: Script) -> None:
+        assert result.final_output == script.reply
+        assert price_text(script.link) in str(result.to_input_list())
         assert len(result.raw_responses) == 3
 
     return run, check
 
 
-def langgraph() -> tuple[Callable[[], Awaitable[Any]], Callable[[Any], None]]:
+def langgraph() -> tuple[Run, Check]:
     from langchain_core.messages import AIMessage
     from langgraph.graph import END, START, MessagesState, StateGraph
     from langgraph.prebuilt import ToolNode
 
+    script: Script
+
     async def model(state: Any) -> dict[str, Any]:
         done = sum(isinstance(m, AIMessage) for m in state["messages"])
         if done < 2:
-            name, arguments = [("load_skill", SKILL), ("price_check", PRICE)][done]
+            name, arguments = [("load_skill", SKILL), ("price_check", {"link": script.link})][done]
             calls = [{"name": name, "args": arguments, "id": f"c{done}", "type": "tool_call"}]
             return {"messages": [AIMessage(content="", tool_calls=calls)]}
-        return {"messages": [AIMessage(content=REPLY)]}
+        return {"messages": [AIMessage(content=script.reply)]}
 
     def route(state: Any) -> str:
         return "tools" if getattr(state["messages"][-1], "tool_calls", None) else END
@@ -205,53 +324,84 @@ def langgraph() -> tuple[Callable[[], Awaitable[Any]], Callable[[Any], None]]:
     graph.add_edge("tools", "model")
     app = graph.compile()
 
-    async def run() -> Any:
-        return await app.ainvoke({"messages": [("system", SYSTEM), ("user", QUESTION)]})
+    async def run(following: Script) -> Any:
+        nonlocal script
+        script = following
+        return await app.ainvoke({"messages": [("system", SYSTEM), ("user", script.question)]})
 
-    def check(result: Any) -> None:
-        assert result["messages"][-1].content == REPLY
+    def check(result: Any, script: Script) -> None:
+        assert result["messages"][-1].content == script.reply
+        assert price_text(script.link) in [m.content for m in result["messages"]]
         assert len(result["messages"]) == 7
 
     return run, check
 
 
-PEERS = {"livery": livery, "pydantic-ai": pydantic_ai, "openai-agents": openai_agents, "langgraph": langgraph}
+# ---------------------------------------------------------------------------------- measuring
+
+PEERS = ("pydantic-ai", "openai-agents", "langgraph")
 
 
-async def block(run: Callable[[], Awaitable[Any]], requests: int) -> float:
+async def block(run: Run, following: Callable[[], Script], requests: int) -> float:
     """Mean seconds per request over one block."""
+    todo = [following() for _ in range(requests)]
     start = time.perf_counter()
-    for _ in range(requests):
-        await run()
+    for script in todo:
+        await run(script)
     return (time.perf_counter() - start) / requests
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--requests", type=int, default=200, help="requests in a block")
-    parser.add_argument("--blocks", type=int, default=9)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("--requests", type=int, default=100, help="requests in a block")
+    parser.add_argument("--blocks", type=int, default=15)
     options = parser.parse_args()
     warnings.simplefilter("ignore")
-    ready = {name: make() for name, make in PEERS.items()}
+    parts: Counter[str] = Counter()
+    makers = {
+        "livery": livery,
+        "livery without hooks": lambda: livery(hooks=False),
+        "pydantic-ai": pydantic_ai,
+        "openai-agents": openai_agents,
+        "langgraph": langgraph,
+        "livery, parts": lambda: livery(parts=parts),
+    }
+    ready = {name: make() for name, make in makers.items()}
     times: dict[str, list[float]] = {name: [] for name in ready}
 
     async def measure() -> None:
-        for run, check in ready.values():
-            check(await run())
-            await block(run, max(5, options.requests // 10))
+        following = {name: scripts() for name in ready}  # the same series for each
+        for name, (run, check) in ready.items():
+            for _ in LINKS:
+                script = following[name]()
+                check(await run(script), script)
+            await block(run, following[name], max(5, options.requests // 10))
+        parts.clear()
         for _ in range(options.blocks):
             for name, (run, _) in ready.items():
-                times[name].append(await block(run, options.requests))
+                times[name].append(await block(run, following[name], options.requests))
 
     asyncio.run(measure())
+    whole = statistics.fmean(times.pop("livery, parts"))
+    shares = {name: seconds / (options.blocks * options.requests) for name, seconds in parts.items()}
+    shares["other"] = whole - sum(shares.values())
     median = {name: statistics.median(t) for name, t in times.items()}
-    fastest = min((n for n in median if n != "livery"), key=median.__getitem__)
+    fastest = min(PEERS, key=median.__getitem__)
+
+    def ratio(name: str) -> float:
+        pairs = zip(times[name], times[fastest], strict=True)
+        return round(statistics.median(own / peer for own, peer in pairs), 4)
+
     for name, seconds in median.items():
-        print(f"{name:15} {seconds * 1e3:8.3f} ms a request   {seconds / median['livery']:6.2f} x livery")
+        print(f"{name:22} {seconds * 1e3:8.3f} ms a request   {seconds / median['livery']:6.2f} x livery")
     figures = {
         "ms_per_request": {n: round(s * 1e3, 4) for n, s in median.items()},
         "fastest_peer": fastest,
-        "livery_to_fastest_peer": round(median["livery"] / median[fastest], 4),
+        "livery_to_fastest_peer": ratio("livery"),
+        "livery_without_hooks_to_fastest_peer": ratio("livery without hooks"),
+        "livery_parts_ms": {n: round(s * 1e3, 4) for n, s in sorted(shares.items())},
         "requests": options.requests,
         "blocks": options.blocks,
         "python": platform.python_version(),
