@@ -56,6 +56,11 @@ SECURITY_HEADERS = {
 Role = Literal["", "operator", "ingest"]
 
 
+def new_token() -> str:
+    """An operator token, 192 bits of the system's randomness."""
+    return secrets.token_urlsafe(24)
+
+
 class NotSignedIn(Exception):
     """An operator's page or action without the token; answered by the login page or 401."""
 
@@ -124,6 +129,10 @@ class Access:
             given = _bearer(connection)
             return "ingest" if given and hmac.compare_digest(given.encode(), expected.encode()) else None
         return "" if self._public_chat else None
+
+    def sign_in_link(self, address: str) -> str:
+        """An address that signs its opener in. The token stands after ``#``, which browsers do not send."""
+        return f"{address}/login#token={self._token}"
 
     def stage_key(self, room: str) -> str:
         """What a private stage's address carries: it opens this room's stage and nothing else."""

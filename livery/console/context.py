@@ -24,6 +24,7 @@ from livery.console.drafts import Drafts, files_of
 from livery.console.metrics import Metrics
 from livery.console.watch import RoomWatch
 from livery.harness.channels import Router
+from livery.harness.hooks.builtin import BUILTINS
 from livery.harness.lint import Builtin
 from livery.harness.store import ReleaseStore
 from livery.room.journal import Journal
@@ -62,11 +63,11 @@ class ConsoleContext:
     operations: Operations
     """What lint may find tools bound to, and where the item card's price comes from."""
     journal: Journal
-    builtins: Mapping[str, Builtin] | None = None
-    """The registered built-in hooks, for lint; None leaves their names unchecked."""
     token: str
     """The operator's. At least 16 characters."""
     version: str
+    builtins: Mapping[str, Builtin] | None = BUILTINS
+    """The registered built-in hooks, for lint; None leaves their names unchecked."""
     settings: ConsoleSettings = ConsoleSettings()
     clock: Callable[[], float] = time.time
 

@@ -57,6 +57,8 @@ def tree(view: View) -> list[tuple[str, list[Entry]]]:
     for path in sorted({**view.base, **view.draft.files}):
         top = path.partition("/")[0] if "/" in path else ""
         label = path.removeprefix(f"{top}/").removesuffix("/SKILL.md") if top else path
+        if top == "skills" and "/" in label:
+            label = f"↳ {label.partition('/')[2]}"
         changed = ""
         if path in view.draft.files:
             gone = view.draft.files[path] is None

@@ -223,7 +223,10 @@ async def test_a_publication_by_somebody_else_shows_while_editing(tmp_path: Path
     from livery.harness.folder import load_harness
 
     async with browsing(tmp_path) as browser:
-        await browser.sign_in()
+        link = browser.desk.console.access.sign_in_link(browser.address)
+        live = await browser.open(link.removeprefix(browser.address))
+        await live.wait_for_selector("[data-live]")
+        assert TOKEN not in live.url
         page = await browser.open(f"/editor?path={SKILL}")
         await page.fill("#source", FILES[SKILL] + "\nOne more line.\n")
         await page.wait_for_selector("#save-state:text('Draft saved')")
