@@ -16,6 +16,7 @@ from livery.harness.hooks.loading import load_hooks
 from livery.harness.hooks.run import HookRunner
 from livery.harness.lint_tools import LOAD_SKILL, READ_SKILL_FILE, RUNTIME_OPERATIONS
 from livery.harness.model import Binding, Harness, ResultFormat, Skill, Tool
+from livery.harness.skills import policy_may_load
 from livery.policies.policy import ToolSurface
 from livery.shop.operations import Operation, Operations
 
@@ -79,7 +80,11 @@ class LiveHarness:
             InputError: a hook that cannot be loaded.
             jinja2.TemplateError: a template that does not compile or renders with an unknown name.
         """
+        offered = tuple(s for s in harness.skills if policy_may_load(s))
+        if len(offered) < len(harness.skills):
+            harness = harness.replace(skills=offered)
         self.harness = harness
+        """As the policy and the hooks know it: without skills that are not for a policy to load."""
         self.release = release
         self.extra = Operations(extra_operations)
         known = operations.joined(extra_operations) if extra_operations else operations

@@ -17,6 +17,7 @@ from jinja2.sandbox import SandboxedEnvironment
 
 from livery.harness.hooks.decisions import PromptValue
 from livery.harness.model import Harness, Rendering, Section, Skill, Tool
+from livery.harness.skills import catalogue_description
 
 CALL_FORMAT = '<tool_call>\n{"name": "TOOL", "arguments": {"ARGUMENT": "VALUE"}}\n</tool_call>'
 """The form of `livery.policies.wire`, as prompts show it."""
@@ -44,7 +45,8 @@ class PromptTemplates:
             },
             "limits": harness.limits.model_dump(),
             "skills": [
-                {"name": s.name, "description": s.description, "kind": s.kind} for s in harness.skills
+                {"name": s.name, "description": catalogue_description(s), "kind": s.kind}
+                for s in harness.skills
             ],
             "skills_catalogue": render_skills(harness.skills, harness.rendering),
             "reply_skills": [s.name for s in harness.skills if s.kind == "reply"],
@@ -113,12 +115,13 @@ def _with_heading(title: str, body: str, style: str, number: int) -> str:
 
 def render_skills(skills: Sequence[Skill], how: Rendering) -> str:
     """The catalogue: one entry a skill, name and description; bodies come by ``load_skill``."""
+    about = [(s.name, catalogue_description(s)) for s in skills]
     if how.skills == "xml":
-        return "\n".join(f'<skill name="{escape(s.name)}">{escape(s.description)}</skill>' for s in skills)
+        return "\n".join(f'<skill name="{escape(name)}">{escape(text)}</skill>' for name, text in about)
     if how.skills == "table":
-        rows = [f"| {s.name} | {s.description} |" for s in skills]
+        rows = [f"| {name} | {text} |" for name, text in about]
         return "\n".join(["| skill | when |", "|---|---|", *rows])
-    return "\n".join(f"- {s.name}: {s.description}" for s in skills)
+    return "\n".join(f"- {name}: {text}" for name, text in about)
 
 
 def render_tools(tools: Sequence[Tool], how: Rendering) -> str:

@@ -23,7 +23,7 @@ from livery.errors import InputError, Problem
 from livery.harness.hooks.rules import compile_rules
 from livery.harness.lint_tools import LOAD_SKILL, READ_SKILL_FILE, check_tool
 from livery.harness.model import Harness, Hook, Section, Skill
-from livery.harness.skills import check_skill
+from livery.harness.skills import catalogue_description, check_skill, policy_may_load
 from livery.harness.source import YamlSource, closest, field_name, one_of, shown_value
 from livery.types import Checkpoint
 
@@ -213,9 +213,10 @@ class _Linter:
             component = f"skills/{skill.key}"
             for p in check_skill(skill):
                 self.add(component, p.code, p.message, field=p.field, severity=p.severity)
-            if len(skill.description) > shown:
+            described = catalogue_description(skill)
+            if len(described) > shown:
                 message = (
-                    f"found {len(skill.description)} characters; expected at most {shown} "
+                    f"found {len(described)} characters; expected at most {shown} "
                     "(rendering.skill_description_chars): it would be dropped from the catalogue"
                 )
                 self.add(component, "skill-description-dropped", message, field="description")
@@ -224,7 +225,7 @@ class _Linter:
                 if name not in tools:
                     message = f"found {name!r}{closest(name, tools)}; there is no such tool here"
                     self.warn(component, "skill-allowed-tool", message, field="allowed-tools")
-        if not any(s.kind == "reply" for s in self.h.skills):
+        if not any(s.kind == "reply" and policy_may_load(s) for s in self.h.skills):
             message = (
                 "found no skill with `metadata: {livery-kind: reply}`; replies are then given without one"
             )
@@ -240,7 +241,8 @@ class _Linter:
             self.add("settings", "catalogue-long", message, field="skills", severity=severity)
 
     def catalogue(self) -> str:
-        return "\n".join(f"- {s.name}: {s.description}" for s in self.h.skills)
+        offered = filter(policy_may_load, self.h.skills)
+        return "\n".join(f"- {s.name}: {catalogue_description(s)}" for s in offered)
 
     # ------------------------------------------------------------------------------------- prompt
 
@@ -427,7 +429,7 @@ class _Linter:
 
     def limits(self) -> None:
         limits = self.h.limits
-        needs_skill = any(s.kind == "reply" for s in self.h.skills)
+        needs_skill = any(s.kind == "reply" and policy_may_load(s) for s in self.h.skills)
         if limits.degraded_reserve_s >= limits.deadline_s:
             message = (
                 f"found {limits.degraded_reserve_s:g} s kept back of a deadline of {limits.deadline_s:g} s; "

@@ -513,6 +513,18 @@ _STOP = frozenset(
 _FLOOR = 0.05
 
 
+def policy_may_load(skill: Skill) -> bool:
+    """False with ``disable-model-invocation: true``: such a skill is for people, and no policy hears of it."""
+    return str(skill.extra.get("disable-model-invocation", "")).strip().casefold() != "true"
+
+
+def catalogue_description(skill: Skill) -> str:
+    """What the catalogue says of a skill: its description, and its ``when_to_use`` where it has one."""
+    found = skill.extra.get("when_to_use") or skill.extra.get("when-to-use") or ""
+    told = [str(part).strip() for part in (found if isinstance(found, list) else [found])]
+    return " - ".join([skill.description, *filter(None, told)])
+
+
 def match_skills(query: str, skills: Iterable[Skill]) -> list[SkillMatch]:
     """Skills by how well their name and description fit ``query``, best first; unrelated ones are left out.
 
@@ -520,9 +532,7 @@ def match_skills(query: str, skills: Iterable[Skill]) -> list[SkillMatch]:
     and their pairs, each weighted by how few of the skills have it. A name that is nearly spelled right wins.
     """
     pool: Sequence[Skill] = tuple(skills)
-    described = [
-        _features(f"{_spaced(s.name)} {s.description} {s.extra.get('when_to_use') or ''}") for s in pool
-    ]
+    described = [_features(f"{_spaced(s.name)} {catalogue_description(s)}") for s in pool]
     wanted = _features(_spaced(query))
     weight = {
         t: w * math.log(1 + len(pool) / (0.5 + sum(t in d for d in described))) for t, w in wanted.items()
