@@ -15,7 +15,6 @@ from importlib.resources import files
 from typing import Any, Final
 
 import yaml
-from rapidfuzz import fuzz
 
 from livery.agent.formatting import key_value_lines, surface
 from livery.agent.lookup import look_up
@@ -23,13 +22,13 @@ from livery.agent.prompt import ENVIRONMENT
 from livery.harness.model import Harness
 from livery.harness.quantities import read_quantities
 from livery.shop.catalogue import Catalogue, Product, Status
-from livery.shop.matching import fold, tokens
+from livery.shop.matching import mentioned_products
 from livery.shop.operations import OperationContext, Operations
 from livery.shop.wording import status_text
 from livery.types import JSON, Effect, Request, ToolCall, ToolResult
 
 _PRICE: Final = re.compile(
-    r"\b(?:price[ds]?|pricing|costs?|how much (?:is|are|for|does|do|would|will|to pay)|how much\s*\?*$"
+    r"\b(?:price[ds]?|pricing|costs?|how much (?:is|are|for|would|will|to pay)|how much\s*\?*$"
     r"|discount|coupons?|promo(?:tion)?s?|deals?|cheaper)\b|多少钱|价格|价钱|怎么卖|几块|几元|优惠|[领有]券|到手|打折|折扣|满减|便宜",
     re.IGNORECASE,
 )
@@ -48,8 +47,6 @@ _POLICY: Final = re.compile(
 _ABOUT: Final = re.compile(
     r"\b(?:what(?:'s| is)|tell me about|introduce|details?)\b|是什么|介绍|讲讲|讲一下|说说", re.IGNORECASE
 )
-_TYPO: Final = 84
-"""Least rapidfuzz ratio (0-100) at which two words count as the same."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,10 +99,14 @@ class Degraded:
             return None  # Several, or one that is not there: never a guess, nor the item on screen instead.
         named = mentioned[0] if mentioned else None
         product = named or catalogue.by_link.get(self._context.state.on_screen)
-        faq = await self._faq(text, product)
-        if faq is not None:
+        shipping = _SHIPPING.search(text)
+        if product is not None and not shipping and _PRICE.search(text):
+            return await self._price(product, text)
+        if named is not None and _STOCK.search(text):
+            return await self._stock(named)
+        if (faq := await self._faq(text, product)) is not None:
             return "the FAQ", faq
-        if _SHIPPING.search(text) and (reply := await self._shipping(text, product)):
+        if shipping and (reply := await self._shipping(text, product)):
             return "shipping", reply
         for topic in dict.fromkeys(m.group().lower() for m in _POLICY.finditer(text)):
             if value := await self._look_up("policy.lookup", {"topic": topic}):
@@ -114,8 +115,6 @@ class Degraded:
             return None
         if _STOCK.search(text):
             return await self._stock(product)
-        if _PRICE.search(text):
-            return await self._price(product, text)
         if named is not None and _ABOUT.search(text):
             return await self._about(named)
         return None
@@ -125,14 +124,11 @@ class Degraded:
         links = [str(q.value) for q in read_quantities(text, self._harness.language) if q.kind == "link"]
         if links:
             return [catalogue.by_link.get(link) for link in dict.fromkeys(links)]
-        words = tokens(text)
-        scored = [
-            (max(_share(name, text, words) for name in (p.name, *p.aliases)), p) for p in catalogue.products
-        ]
+        scored = mentioned_products(catalogue, text)
         best = max((score for score, _ in scored), default=0.0)
         if best < self._harness.degraded.product_score:
             return []
-        return [p for score, p in scored if score == best]
+        return [product for score, product in scored if score == best]
 
     async def _faq(self, text: str, product: Product | None) -> str | None:
         arguments: dict[str, JSON] = {"query": text, "limit": 1}
@@ -221,12 +217,3 @@ _EMPTY: Final[Mapping[str, Any]] = {
     "free_shipping": False,
 }
 """Fields that a result leaves out when there is nothing to say."""
-
-
-def _share(name: str, text: str, words: tuple[str, ...]) -> float:
-    """How much of a product's name stands in the text (0-1), spelling forgiven."""
-    wanted = tokens(name)
-    if not wanted or (len(wanted) == 1 and len(wanted[0]) < 3 and not fold(text).count(fold(name))):
-        return 0.0
-    found = sum(max((fuzz.ratio(w, said) for said in words), default=0.0) >= _TYPO for w in wanted)
-    return found / len(wanted)
