@@ -13,8 +13,10 @@ from pathlib import Path
 from urllib.parse import quote
 
 from fastapi import FastAPI, Request
-from fastapi.responses import JSONResponse, RedirectResponse, Response
+from fastapi.exception_handlers import http_exception_handler
+from fastapi.responses import HTMLResponse, JSONResponse, RedirectResponse, Response
 from fastapi.staticfiles import StaticFiles
+from starlette.exceptions import HTTPException
 
 from livery.console import api, api_harness, editor, live, stage
 from livery.console.api import Faults, problem_view
@@ -58,6 +60,7 @@ def create_app(context: ConsoleContext) -> FastAPI:
     for part in (api, api_harness, stage, live, editor):
         app.include_router(part.router)
     app.add_exception_handler(NotSignedIn, _sign_in)
+    app.add_exception_handler(HTTPException, _http_fault)
     app.add_exception_handler(Faults, _faults)
     app.add_exception_handler(InputError, _bad_input)
     app.add_exception_handler(LiveryError, _refused)
@@ -75,7 +78,7 @@ async def _sign_in(request: Request, _: Exception) -> Response:
     """To the login page for people, 401 for programs."""
     if request.headers.get("hx-request"):
         return Response(status_code=401, headers={"hx-redirect": "/login"})
-    if request.method == "GET" and "text/html" in request.headers.get("accept", ""):
+    if _is_navigation(request):
         path = request.url.path + (f"?{request.url.query}" if request.url.query else "")
         return RedirectResponse(f"/login?next={quote(path, safe='')}", 303)
     return JSONResponse(
@@ -92,6 +95,24 @@ async def _sign_in(request: Request, _: Exception) -> Response:
     )
 
 
+async def _http_fault(request: Request, fault: Exception) -> Response:
+    """A page for people who opened an address, JSON for everything else."""
+    assert isinstance(fault, HTTPException)
+    if not _is_navigation(request):
+        return await http_exception_handler(request, fault)
+    return HTMLResponse(_message_page(request, str(fault.detail)), fault.status_code)
+
+
+def _is_navigation(request: Request) -> bool:
+    wants_page = "text/html" in request.headers.get("accept", "")
+    return request.method == "GET" and wants_page and "hx-request" not in request.headers
+
+
+def _message_page(request: Request, text: str) -> str:
+    console: Console = request.app.state.console
+    return console.render("message.html", text=text)
+
+
 async def _faults(_: Request, fault: Exception) -> Response:
     assert isinstance(fault, Faults)
     return JSONResponse(fault.view(), 422)
@@ -102,5 +123,7 @@ async def _bad_input(_: Request, fault: Exception) -> Response:
     return JSONResponse({"errors": [problem_view(p) for p in fault.problems]}, 422)
 
 
-async def _refused(_: Request, fault: Exception) -> Response:
+async def _refused(request: Request, fault: Exception) -> Response:
+    if _is_navigation(request):
+        return HTMLResponse(_message_page(request, str(fault)), 404)
     return JSONResponse({"errors": [{"field": "", "message": str(fault)}]}, 404)

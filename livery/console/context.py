@@ -66,7 +66,7 @@ class ConsoleContext:
     token: str
     """The operator's. At least 16 characters."""
     version: str
-    builtins: Mapping[str, Builtin] | None = BUILTINS
+    builtins: Mapping[str, Builtin] | None = field(default_factory=lambda: BUILTINS)
     """The registered built-in hooks, for lint; None leaves their names unchecked."""
     settings: ConsoleSettings = ConsoleSettings()
     clock: Callable[[], float] = time.time

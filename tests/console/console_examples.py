@@ -263,6 +263,10 @@ class Desk:
 
     async def asked(self, text: str, *, id: str = "m1", name: str = "Ann") -> Trajectory:
         """Submit, wait until the room is done, return the trajectory that the console then knows."""
+        async with asyncio.timeout(30):
+            return await self._asked(text, id, name)
+
+    async def _asked(self, text: str, id: str, name: str) -> Trajectory:
         await self.say(text, id=id, name=name)
         await self.room.drain()
         watch = self.console.watches["demo"]

@@ -18,10 +18,11 @@ from livery.types import Request
 
 async def until_pending(desk: Desk) -> str:
     """The id of the request whose reply waits for approval."""
-    with desk.room.subscribe(recent=50) as events:
-        async for event in events:
-            if event.kind == "pending":
-                return event.request_id
+    async with asyncio.timeout(30):
+        with desk.room.subscribe(recent=50) as events:
+            async for event in events:
+                if event.kind == "pending":
+                    return event.request_id
     raise AssertionError("the room closed")
 
 
@@ -99,6 +100,17 @@ async def test_hostile_names_and_texts_are_shown_as_text_on_every_page(tmp_path:
         assert shown >= len(paths) + 1
 
 
+async def test_an_address_that_leads_nowhere_says_so_in_words_and_hostile_ones_stay_text(
+    client: httpx.AsyncClient,
+):
+    for path in ["/nowhere", f"/requests/{HOSTILE}", f"/?room={HOSTILE}", f"/editor?channel={HOSTILE}"]:
+        answer = await client.get(path, headers={"accept": "text/html"})
+        assert answer.status_code == 404, path
+        assert "To the live room" in answer.text
+        assert "<img src=x" not in answer.text
+    assert (await client.get("/nowhere")).json() == {"detail": "Not Found"}
+
+
 async def test_the_panels_are_pushed_when_something_happens(served: Served):
     async with served.client() as client, client.stream("GET", "/ui/rooms/demo/events") as stream:
         events = sse_events(stream)
@@ -142,9 +154,10 @@ async def test_a_pending_reply_can_be_approved_edited_and_rejected(desk: Desk, c
 
 
 async def next_pending(desk: Desk) -> str:
-    with desk.room.subscribe() as events:
-        while not (waiting := desk.room.pending()):
-            await anext(events)
+    async with asyncio.timeout(30):
+        with desk.room.subscribe() as events:
+            while not (waiting := desk.room.pending()):
+                await anext(events)
     return waiting[0].request.id
 
 
