@@ -22,14 +22,14 @@ from livery.agent.prompt import ENVIRONMENT
 from livery.harness.model import Harness
 from livery.harness.quantities import read_quantities
 from livery.shop.catalogue import Catalogue, Product, Status
-from livery.shop.matching import mentioned_products
+from livery.shop.matching import STOP_WORDS, mentioned_products, tokens
 from livery.shop.operations import OperationContext, Operations
 from livery.shop.wording import status_text
 from livery.types import JSON, Effect, Request, ToolCall, ToolResult
 
 _PRICE: Final = re.compile(
     r"\b(?:price[ds]?|pricing|costs?|how much (?:is|are|for|would|will|to pay)|how much\s*\?*$"
-    r"|discount|coupons?|promo(?:tion)?s?|deals?|cheaper)\b|多少钱|价格|价钱|怎么卖|几块|几元|优惠|[领有]券|到手|打折|折扣|满减|便宜",
+    r"|discount|coupons?|promo(?:tion)?s?|deals?|cheaper)\b|多少钱|价格|价钱|怎么卖|怎么算|什么价|咋卖|几块|几元|优惠|[领有]券|到手|打折|折扣|满减|便宜",
     re.IGNORECASE,
 )
 _STOCK: Final = re.compile(
@@ -44,6 +44,14 @@ _POLICY: Final = re.compile(
     r"\b(?:returns?|refunds?|exchange|warranty|guarantee|invoice|receipt)\b|退货|退款|换货|退换|保修|质保|发票|运费险",
     re.IGNORECASE,
 )
+_DEICTIC: Final = re.compile(
+    r"\b(?:this|that|one|ones|these|those|item|now|today|right|final|total|please|pls|plz|hi|hey|hello|host"
+    r"|there|still|after|before|with|deal|save|off|much|cheap|hw|wt|whats|u|ur)\b"
+    r"|这个|这款|这件|这双|现在|今天|一共|总共|主播|你好|请问|优惠后|券后|怎么|什么",
+    re.IGNORECASE,
+)
+"""Words that name no item."""
+_MEMBER: Final = re.compile(r"\b(?:members?|vip|club)\b|会员|vip", re.IGNORECASE)
 _ABOUT: Final = re.compile(
     r"\b(?:what(?:'s| is)|tell me about|introduce|details?)\b|是什么|介绍|讲讲|讲一下|说说", re.IGNORECASE
 )
@@ -98,13 +106,14 @@ class Degraded:
         if len(mentioned) > 1 or None in mentioned:
             return None  # Several, or one that is not there: never a guess, nor the item on screen instead.
         named = mentioned[0] if mentioned else None
-        product = named or catalogue.by_link.get(self._context.state.on_screen)
+        shown = catalogue.by_link.get(self._context.state.on_screen)
+        product = named or (shown if self._about_what_is_shown(text) else None)
         shipping = _SHIPPING.search(text)
         if product is not None and not shipping and _PRICE.search(text):
             return await self._price(product, text)
         if named is not None and _STOCK.search(text):
-            return await self._stock(named)
-        if (faq := await self._faq(text, product)) is not None:
+            return await self._stock(named, text)
+        if (faq := await self._faq(text, named or shown)) is not None:
             return "the FAQ", faq
         if shipping and (reply := await self._shipping(text, product)):
             return "shipping", reply
@@ -114,7 +123,7 @@ class Degraded:
         if product is None:
             return None
         if _STOCK.search(text):
-            return await self._stock(product)
+            return await self._stock(product, text)
         if named is not None and _ABOUT.search(text):
             return await self._about(named)
         return None
@@ -129,6 +138,18 @@ class Degraded:
         if best < self._harness.degraded.product_score:
             return []
         return [product for score, product in scored if score == best]
+
+    def _about_what_is_shown(self, text: str) -> bool:
+        """Whether nothing in the text can mean another item: beside question words and quantities it is empty.
+
+        "How much for 2" is about the item on screen; "how much for 2 tees", with tees unknown here, is not.
+        """
+        rest = text
+        for quantity in reversed(read_quantities(text, self._harness.language)):
+            rest = rest[: quantity.start] + " " + rest[quantity.end :]
+        for cue in (_PRICE, _STOCK, _SHIPPING, _POLICY, _ABOUT, _DEICTIC):
+            rest = cue.sub(" ", rest)
+        return not [word for word in tokens(rest) if word not in STOP_WORDS]
 
     async def _faq(self, text: str, product: Product | None) -> str | None:
         arguments: dict[str, JSON] = {"query": text, "limit": 1}
@@ -156,21 +177,39 @@ class Degraded:
         value = await self._look_up("shipping.quote", arguments)
         return self._say("shipping", value) if value else None
 
-    async def _stock(self, product: Product) -> tuple[str, str] | None:
-        value = await self._look_up("stock.check", {"link_id": product.link_id})
+    async def _stock(self, product: Product, text: str) -> tuple[str, str] | None:
+        arguments: dict[str, JSON] = {"link_id": product.link_id}
+        sizes = [str(q.value) for q in read_quantities(text, self._harness.language) if q.kind == "size"]
+        if sizes:
+            arguments["variant"] = " ".join(sizes)
+        value = await self._look_up("stock.check", arguments)
         if not value:
             return None
         if product.availability not in (Status.ON_SALE, Status.SOLD_OUT):
             return "stock", self._unavailable(product)
-        return "stock", self._say("stock_yes" if product.total_stock else "stock_no", value)
+        variant = value.get("variant", arguments.get("variant", ""))
+        return "stock", self._say(
+            "stock_yes" if value.get("stock") else "stock_no", {**value, "variant": variant}
+        )
 
     async def _price(self, product: Product, text: str) -> tuple[str, str] | None:
         if product.availability in (Status.DISCONTINUED, Status.UPCOMING):
             return "the catalogue", self._unavailable(product)
-        counts = [q.value for q in read_quantities(text, self._harness.language) if q.kind == "count"]
-        quantity = counts[0] if len(counts) == 1 and isinstance(counts[0], int) and 0 < counts[0] < 100 else 1
-        value = await self._look_up("pricing.quote", {"link_id": product.link_id, "quantity": quantity})
+        arguments: dict[str, JSON] = {"link_id": product.link_id, "quantity": self._how_many(text)}
+        if _MEMBER.search(text):
+            arguments["member"] = True
+        value = await self._look_up("pricing.quote", arguments)
         return ("pricing", self._say("price", value)) if value else None
+
+    def _how_many(self, text: str) -> int:
+        """Units asked for; 1 where none or several numbers are said. "How much for 2" is two of them, not $2."""
+        counts: list[int] = []
+        for q in read_quantities(text, self._harness.language):
+            if q.kind in ("count", "number") and isinstance(q.value, int):
+                counts.append(q.value)
+            elif q.kind == "money" and not q.unit and q.text.isdigit():
+                counts.append(int(q.text))
+        return counts[0] if len(counts) == 1 and 0 < counts[0] < 100 else 1
 
     async def _about(self, product: Product) -> tuple[str, str] | None:
         value = await self._look_up("catalog.get_product", {"link_id": product.link_id})
@@ -215,5 +254,6 @@ _EMPTY: Final[Mapping[str, Any]] = {
     "place": "",
     "region": "",
     "free_shipping": False,
+    "variant": "",
 }
 """Fields that a result leaves out when there is nothing to say."""

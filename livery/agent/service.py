@@ -1,15 +1,15 @@
 """The agent as a running service: which release answers a request, made ready once and kept.
 
 `AgentService.answer` is what a room calls. The release is picked when a request begins and kept until it
-ends; publishing moves only what later requests pick.
+ends; publishing moves only what later requests pick. So it is with tools of MCP servers: when a server's
+tools change, later requests get the release made ready anew, and those that run keep what they began with.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Callable, Mapping
-from contextlib import AsyncExitStack
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -52,6 +52,19 @@ class Fixed:
         return self.harness
 
 
+@dataclass(frozen=True, slots=True)
+class _Ready:
+    """A release made ready, and what it was made of."""
+
+    live: LiveHarness
+    servers: tuple[tuple[str, McpTools, int], ...]
+    """(key, server, the version of its tools that is built in)."""
+
+    @property
+    def current(self) -> bool:
+        return all(tools.version == version for _, tools, version in self.servers)
+
+
 class AgentService:
     """Joins an `Agent` with releases. Use as an async context manager."""
 
@@ -69,7 +82,8 @@ class AgentService:
             pick: (room, viewer) -> release and channel, as things stand now
                 (`livery.harness.channels.Router.pick`).
             load: release -> harness (`livery.harness.store.ReleaseStore.load`).
-            keep: how many releases stay ready, least recently used leave first.
+            keep: how many releases stay ready, least recently used leave first. An MCP server is closed when
+                no release that is ready, and no request that runs, has it.
             on_trajectory: called with every finished trajectory (telemetry).
         """
         self.agent = agent
@@ -77,16 +91,21 @@ class AgentService:
         self._load = load
         self._keep = keep
         self._on_trajectory = on_trajectory
-        self._ready: OrderedDict[str, LiveHarness] = OrderedDict()
+        self._ready: OrderedDict[str, _Ready] = OrderedDict()
         self._servers: dict[str, McpTools] = {}
-        self._stack = AsyncExitStack()
+        self._in_use: Counter[str] = Counter()
+        """Server key -> running requests that may call it."""
+        self._closing: set[asyncio.Task[None]] = set()
         self._lock = asyncio.Lock()
 
     async def __aenter__(self) -> AgentService:
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self._stack.aclose()
+        self._ready.clear()
+        self._in_use.clear()
+        self._close_unused()
+        await asyncio.gather(*self._closing)
 
     async def answer(
         self, request: Request, *, seed: int | None = None, info: Mapping[str, Any] | None = None
@@ -97,24 +116,36 @@ class AgentService:
             StoreError: there is no release for them.
         """
         picked = self._pick(request.room, request.messages[0].viewer)
-        live = await self.ready(picked.release)
-        trajectory = await self.agent.answer(request, live, channel=picked.channel, seed=seed, info=info)
+        ready = await self._made_ready(picked.release)
+        if not ready.servers:
+            trajectory = await self._answer(request, ready.live, picked.channel, seed, info)
+        else:
+            keys = [key for key, _, _ in ready.servers]
+            self._in_use.update(keys)
+            try:
+                trajectory = await self._answer(request, ready.live, picked.channel, seed, info)
+            finally:
+                self._in_use.subtract(keys)
+                self._close_unused()
+        return trajectory
+
+    async def _answer(
+        self,
+        request: Request,
+        live: LiveHarness,
+        channel: str,
+        seed: int | None,
+        info: Mapping[str, Any] | None,
+    ) -> Trajectory:
+        trajectory = await self.agent.answer(request, live, channel=channel, seed=seed, info=info)
         if self._on_trajectory is not None:
             self._on_trajectory(trajectory)
         return trajectory
 
     async def ready(self, release: str) -> LiveHarness:
-        """The release made ready; the first time it is built and its MCP servers are started."""
-        live = self._ready.get(release)
-        if live is not None:
-            self._ready.move_to_end(release)
-            return live
-        async with self._lock:
-            if release not in self._ready:
-                self._ready[release] = await self._build(release)
-                while len(self._ready) > self._keep:
-                    self._ready.popitem(last=False)
-            return self._ready[release]
+        """The release made ready: built the first time, which starts its MCP servers, and again when the tools
+        of one of them changed."""
+        return (await self._made_ready(release)).live
 
     async def warm(self, release: str, session: str = "") -> None:
         """Prefill the release's unchanging prefix in the policy's cache."""
@@ -122,20 +153,57 @@ class AgentService:
         system = PromptMessage(role="system", content=live.prompt.system(self.agent.policy.actions))
         await self.agent.policy.warm((system,), session)
 
-    async def _build(self, release: str) -> LiveHarness:
+    async def _made_ready(self, release: str) -> _Ready:
+        ready = self._ready.get(release)
+        if ready is not None and ready.current:
+            self._ready.move_to_end(release)
+            return ready
+        async with self._lock:
+            ready = self._ready.get(release)
+            if ready is None or not ready.current:
+                ready = self._ready[release] = await self._build(release)
+            self._ready.move_to_end(release)
+            while len(self._ready) > self._keep:
+                self._ready.popitem(last=False)
+            self._close_unused()
+            return ready
+
+    async def _build(self, release: str) -> _Ready:
         harness = self._load(release)
+        wanted = {server.model_dump_json(): server for server in harness.servers}
+        self._in_use.update(wanted)
+        try:
+            connected = [(key, await self._connected(key, server)) for key, server in wanted.items()]
+        finally:
+            self._in_use.subtract(wanted)
         tools: list[Tool] = []
         operations: list[Operation] = []
-        for server in harness.servers:
-            connected = await self._connected(server)
-            operations.extend(connected.operations())
-            tools.extend(connected.tools())
-        return LiveHarness(
+        servers: list[tuple[str, McpTools, int]] = []
+        names = {t.name for t in harness.tools}
+        bound = {t.binding.operation for t in harness.tools}
+        for key, server in connected:
+            servers.append((key, server, server.version))
+            operations.extend(server.operations())
+            # A tool to which the harness gives a surface of its own is not shown twice.
+            shown = [t for t in server.tools(names) if t.binding.operation not in bound]
+            names.update(t.name for t in shown)
+            tools.extend(shown)
+        live = LiveHarness(
             harness, release, self.agent.operations, extra_tools=tools, extra_operations=operations
         )
+        return _Ready(live, tuple(servers))
 
-    async def _connected(self, server: McpServer) -> McpTools:
-        key = server.model_dump_json()
+    async def _connected(self, key: str, server: McpServer) -> McpTools:
         if key not in self._servers:
-            self._servers[key] = await self._stack.enter_async_context(McpTools((server,)))
+            # Kept before it has started: a request that is cancelled meanwhile leaves it to the next one.
+            self._servers[key] = McpTools((server,))
+            await self._servers[key].__aenter__()
         return self._servers[key]
+
+    def _close_unused(self) -> None:
+        wanted = {key for ready in self._ready.values() for key, _, _ in ready.servers}
+        wanted |= {key for key, requests in self._in_use.items() if requests > 0}
+        for key in [k for k in self._servers if k not in wanted]:
+            task = asyncio.create_task(self._servers.pop(key).__aexit__(None, None, None))
+            self._closing.add(task)
+            task.add_done_callback(self._closing.discard)

@@ -1,8 +1,8 @@
 """Finding what is meant: products by link id or name, variants by their options, texts by BM25.
 
-English is folded (case, width, punctuation) and not stemmed; Chinese is cut at function words and taken as
-character bigrams. Scores that leave this module are between 0 and 1: the share of a query's weight (IDF) that
-a text answers. BM25 (Robertson and Zaragoza 2009, by bm25s) orders candidates; rapidfuzz forgives spelling.
+English is folded (case, width, punctuation, plurals) and not stemmed further; Chinese is cut at function
+words and taken as character bigrams. Scores that leave this module are between 0 and 1: the share of a
+query's weight (IDF) that a text answers. BM25 (Robertson and Zaragoza 2009, by bm25s) orders candidates; rapidfuzz forgives spelling.
 """
 
 from __future__ import annotations
@@ -50,12 +50,22 @@ def fold(text: str) -> str:
 def tokens(text: str) -> tuple[str, ...]:
     """Words of other scripts, bigrams of Chinese (single characters where nothing else stands)."""
     folded = fold(text)
-    found: list[str] = [m.group().replace("'", "") for m in _LATIN.finditer(folded)]
+    found: list[str] = [_singular(m.group().replace("'", "")) for m in _LATIN.finditer(folded)]
     for run in _HAN_RUN.findall(folded):
         parts = [p for p in _HAN_FUNCTION.split(run) if p] or [run]
         for part in parts:
             found += [part[i : i + 2] for i in range(len(part) - 1)] or [part]
     return tuple(found)
+
+
+_PLURAL_ES = ("ches", "shes", "sses", "xes", "zes")
+
+
+def _singular(word: str) -> str:
+    """An English plural without its ending: viewers ask for "2 tees", the shop lists a tee."""
+    if len(word) > 3 and word.endswith("s") and word.isalpha() and not word.endswith(("ss", "us", "is")):
+        return word[:-2] if word.endswith(_PLURAL_ES) else word[:-1]
+    return word
 
 
 Pairs = Sequence[tuple[str, str, float]]
