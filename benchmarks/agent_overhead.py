@@ -209,12 +209,12 @@ def price_text(link: str) -> str:
     return format_result(outcome.value, PRICE_FORMAT.tool.result, PRICE_FORMAT.template)
 
 
-def load_skill(name: str) -> str:
+async def load_skill(name: str) -> str:
     """Read a skill before you follow it."""
     return SKILL_TEXT
 
 
-def price_check(link: str) -> str:
+async def price_check(link: str) -> str:
     """Final price with deals and coupons."""
     return price_text(link)
 

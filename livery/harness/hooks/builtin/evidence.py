@@ -1,4 +1,4 @@
-"""What a reply may rely on: this request's tool results and trusted text, read once for all hooks.
+"""What a reply may rely on: this request's tool results and trusted text.
 
 A quantity from a result carries the items (link ids) it belongs to, where the result says so, so that the
 right number on the wrong item can be told. Chat text is never evidence.
@@ -7,19 +7,18 @@ right number on the wrong item can be told. Chat text is never evidence.
 from __future__ import annotations
 
 import json
-from collections import OrderedDict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, tzinfo
-from functools import lru_cache
-from threading import Lock
+from functools import cached_property, lru_cache
+from types import MappingProxyType
 from typing import cast
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from livery.harness.hooks.builtin.wordlists import straight
 from livery.harness.hooks.decisions import HookContext
 from livery.harness.quantities import Quantity, matches, quantities_of, read_quantities
-from livery.types import JSON, ToolResult
+from livery.types import JSON
 
 _LINK_FIELDS = ("link_id", "link")
 _NAME_FIELDS = ("name", "product", "title")
@@ -35,82 +34,121 @@ class Fact:
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class Source:
+    """One tool result or trusted text, read."""
+
     facts: tuple[Fact, ...]
     by_kind: Mapping[str, tuple[Fact, ...]]
-    numbers: frozenset[float]
-    """Every value as a plain number, for bare numbers in a reply."""
     text: str
-    """Everything trusted as one text, lower-case and straight."""
-    items: frozenset[str]
-    """Link ids that the results speak of."""
+    """As it was shown, and its value as JSON."""
+    items: frozenset[str] = frozenset()
+    """Link ids that it speaks of."""
     names: Mapping[str, str] = field(default_factory=dict[str, str])
     """Product name, lower-case -> link id."""
 
+
+@dataclass(frozen=True)
+class Evidence:
+    """What one request has come to know."""
+
+    sources: tuple[Source, ...]
+
     def bearing_out(self, claim: Quantity) -> list[Fact]:
         """The facts that bear ``claim`` out."""
-        if claim.kind == "number":
-            return [f for f in self.facts if matches(claim, f.quantity)]
-        pool = (*self.by_kind.get(claim.kind, ()), *self.by_kind.get("number", ()))
-        return [f for f in pool if matches(claim, f.quantity)]
+        found: list[Fact] = []
+        for source in self.sources:
+            if claim.kind == "number":
+                pool = source.facts
+            else:
+                pool = (*source.by_kind.get(claim.kind, ()), *source.by_kind.get("number", ()))
+            found += [f for f in pool if matches(claim, f.quantity)]
+        return found
 
+    @cached_property
+    def text(self) -> str:
+        """Everything trusted as one text, lower-case and straight."""
+        return straight("\n".join(s.text for s in self.sources))
 
-_LOCK = Lock()
-_CACHE: OrderedDict[tuple[object, ...], tuple[tuple[ToolResult, ...], Evidence]] = OrderedDict()
-_CACHE_SIZE = 64
+    @cached_property
+    def items(self) -> frozenset[str]:
+        """Link ids that the results speak of."""
+        return frozenset[str]().union(*(s.items for s in self.sources))
+
+    @property
+    def names(self) -> Mapping[str, str]:
+        """Product name, lower-case -> link id; the latest result's word counts."""
+        return {name: link for s in self.sources for name, link in s.names.items()}
 
 
 def evidence_of(context: HookContext) -> Evidence:
-    """Evidence of a request as far as it has come; read once however many hooks ask."""
+    """Evidence of a request as far as it has come.
+
+    What is remembered between requests is only what a result of this very content says, never which request
+    had it: the same look-up is made for many viewers of one item.
+    """
     state = context.request.state
-    results = tuple(r for r in context.results if r.ok)
-    key = (*map(id, results), context.evidence, int(state.now) // 3600, state.timezone)
-    with _LOCK:
-        held = _CACHE.get(key)
-        if held is not None:
-            _CACHE.move_to_end(key)
-            return held[1]
-    made = _read(results, context.evidence, state.now, state.timezone)
-    with _LOCK:
-        _CACHE[key] = (results, made)  # the results are held so that their ids stay theirs
-        while len(_CACHE) > _CACHE_SIZE:
-            _CACHE.popitem(last=False)
-    return made
+    today = datetime.fromtimestamp(state.now, _zone(state.timezone)).date().isoformat()
+    results = (
+        _result(
+            result.value if isinstance(result.value, str) else _TO_JSON.encode(result.value),
+            isinstance(result.value, str),
+            result.text,
+            _TO_JSON.encode(_numeric(result.arguments)),
+        )
+        for result in context.results
+        if result.ok
+    )
+    return Evidence((*map(_trusted, context.evidence), _today(today), *results))
 
 
-def _read(results: tuple[ToolResult, ...], trusted: tuple[str, ...], now: float, timezone: str) -> Evidence:
-    facts: list[Fact] = [Fact(q) for text in trusted for q in read_quantities(text)]
-    today = datetime.fromtimestamp(now, _zone(timezone)).date().isoformat()
-    facts.append(Fact(Quantity("date", today, "", today, 0, 0)))
-    texts = list(trusted)
-    items: set[str] = set()
-    names: dict[str, str] = {}
-    for result in results:
-        tagged = list(_tagged(result.value, frozenset()))
-        own = frozenset(link for f in tagged for link in f.items)
-        items |= own
-        names.update(_names(result.value))
-        facts.extend(tagged)
-        for q in read_quantities(result.text):
-            if len(own) <= 1:
-                facts.append(Fact(q, own))
-            elif not any(matches(q, f.quantity) for f in tagged):
-                facts.append(Fact(q))
-        facts.extend(Fact(q, own) for q in quantities_of(_numeric(result.arguments)) if q.kind in _ECHOED)
-        texts.append(result.text)
-        if result.value is not None:
-            texts.append(json.dumps(result.value, ensure_ascii=False))
+_TO_JSON = json.JSONEncoder(ensure_ascii=False)
+_KEPT = 512
+"""Results and trusted texts whose reading is remembered: of a shop's products, skills and sections."""
+
+
+@lru_cache(maxsize=_KEPT)
+def _trusted(text: str) -> Source:
+    return _source([Fact(q) for q in read_quantities(text)], text)
+
+
+@lru_cache(maxsize=4)
+def _today(date: str) -> Source:
+    return _source([Fact(Quantity("date", date, "", date, 0, 0))], "")
+
+
+@lru_cache(maxsize=_KEPT)
+def _result(written: str, is_text: bool, shown: str, arguments: str) -> Source:
+    """Read one result.
+
+    Args:
+        written: its value as JSON, or where ``is_text`` the value itself.
+        shown: what the policy read.
+        arguments: those that a result may bear out, as JSON.
+    """
+    value: JSON = written if is_text else json.loads(written)
+    tagged = list(_tagged(value, frozenset()))
+    own = frozenset(link for f in tagged for link in f.items)
+    facts = list(tagged)
+    for q in read_quantities(shown):
+        if len(own) <= 1:
+            facts.append(Fact(q, own))
+        elif not any(matches(q, f.quantity) for f in tagged):
+            facts.append(Fact(q))
+    facts.extend(Fact(q, own) for q in quantities_of(json.loads(arguments)) if q.kind in _ECHOED)
+    text = shown if value is None else f"{shown}\n{_TO_JSON.encode(value)}"
+    return _source(facts, text, own, dict(_names(value)))
+
+
+def _source(
+    facts: Sequence[Fact],
+    text: str,
+    items: frozenset[str] = frozenset(),
+    names: Mapping[str, str] = MappingProxyType({}),
+) -> Source:
     by_kind: dict[str, list[Fact]] = {}
     for fact in facts:
         by_kind.setdefault(fact.quantity.kind, []).append(fact)
-    return Evidence(
-        facts=tuple(facts),
-        by_kind={kind: tuple(found) for kind, found in by_kind.items()},
-        numbers=frozenset(float(f.quantity.value) for f in facts if not isinstance(f.quantity.value, str)),
-        text=straight("\n".join(texts)),
-        items=frozenset(items),
-        names=names,
-    )
+    return Source(tuple(facts), {kind: tuple(found) for kind, found in by_kind.items()}, text, items, names)
 
 
 @lru_cache(maxsize=64)

@@ -143,14 +143,9 @@ class _Subjects:
                 at = self._low.find(name, at + len(name))
         self._mentions = sorted(mentions)
         self._ends = [0, *(m.end() for m in _SENTENCE.finditer(reply)), len(reply) + 1]
-        asked = {
-            str(q.value)
-            for q in read_quantities(context.request.text)
-            if q.kind == "link" and q.text.casefold() != "one"  # "you are number one"
-        }
-        self._asked = (
-            frozenset(asked) if asked & evidence.items or len(evidence.items) == 1 else frozenset[str]()
-        )
+        self._read = read
+        self._question = context.request.text
+        self._known = evidence.items
 
     def of(self, claim: Quantity) -> frozenset[str]:
         """Link ids spoken of where ``claim`` stands; empty when that is open."""
@@ -159,18 +154,24 @@ class _Subjects:
         here = [(at, link) for at, link in self._mentions if start <= at < end]
         if here:
             before = [link for at, link in here if at < claim.start]
-            leading = here[0][0] < self._first_claim_in(start, end, claim)
+            leading = here[0][0] < self._first_claim_from(start, claim)
             return frozenset({before[-1]}) if before and leading else frozenset(link for _, link in here)
         if _ANOTHER.search(self._low, start, min(end, len(self._low))):
             return frozenset()
         earlier = [link for at, link in self._mentions if at < start]
-        return frozenset({earlier[-1]}) if earlier else self._asked
+        return frozenset({earlier[-1]}) if earlier else self._asked()
 
-    def _first_claim_in(self, start: int, end: int, claim: Quantity) -> int:
-        found = [
-            q.start for q in read_quantities(self._low[start : min(end, claim.end)]) if q.kind == claim.kind
-        ]
-        return start + found[0] if found else claim.start
+    def _first_claim_from(self, start: int, claim: Quantity) -> int:
+        """Where the first claim of its kind in its sentence stands; it may be ``claim`` itself."""
+        return next(q.start for q in self._read if q.kind == claim.kind and q.start >= start)
+
+    def _asked(self) -> frozenset[str]:
+        asked = {
+            str(q.value)
+            for q in read_quantities(self._question)
+            if q.kind == "link" and q.text.casefold() != "one"  # "you are number one"
+        }
+        return frozenset(asked) if asked & self._known or len(self._known) == 1 else frozenset[str]()
 
 
 def _retry(faults: Sequence[Fault], language: str) -> Retry:
