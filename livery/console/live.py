@@ -27,6 +27,7 @@ from livery.console.stage import PING_S, event_stream, sse
 from livery.console.watch import Panel
 from livery.errors import StoreError
 from livery.harness.channels import Picked
+from livery.room.runtime import Stage
 from livery.types import ChatMessage, Trajectory
 
 router = APIRouter()
@@ -112,7 +113,15 @@ def draw(console: Console, name: str, panel: Panel) -> str:
                 "tokens": _tokens(console, name),
             }
         case Panel.REQUESTS:
-            values = {"trajectories": list(watch.trajectories.values())[: -ROWS_SHOWN - 1 : -1]}
+            # Those that were given up left no trace here, so the room's own count says how many still think.
+            thinking = room.stats().stages.get(Stage.THINKING, 0)
+            begun = list(watch.begun.values())[-thinking:] if thinking else []
+            values = {
+                "thinking": [
+                    (e.at, watch.lines.get(e.messages[0]) if e.messages else None) for e in begun[::-1]
+                ],
+                "trajectories": list(watch.trajectories.values())[: -ROWS_SHOWN - 1 : -1],
+            }
         case Panel.PENDING:
             values = {"pending": room.pending(), "hand_offs": list(watch.hand_offs)[:-6:-1]}
         case Panel.CHAT:

@@ -56,6 +56,8 @@ class RoomWatch:
         """By trajectory id, oldest first."""
         self.lines: OrderedDict[str, ChatLine] = OrderedDict()
         """By message id, oldest first."""
+        self.begun: OrderedDict[str, RoomEvent] = OrderedDict()
+        """Requests without a trajectory yet, by id, oldest first; some of them were given up."""
         self.hand_offs: deque[RoomEvent] = deque(maxlen=20)
         self.speaking: RoomEvent | None = None
         self.latencies: deque[tuple[float, float]] = deque(maxlen=2000)
@@ -98,7 +100,10 @@ class RoomWatch:
                     line.removed = line.removed or covers(event.deletion, line.message)
                 self.touch(Panel.CHAT)
             case EventKind.THINKING:
-                self.touch(Panel.CONTROLS, Panel.FIGURES)
+                self.begun[event.request_id] = event
+                while len(self.begun) > REQUESTS_KEPT:
+                    self.begun.popitem(last=False)
+                self.touch(Panel.CONTROLS, Panel.FIGURES, Panel.REQUESTS)
             case EventKind.HAND_OFF:
                 self.hand_offs.append(event)
                 self.touch(Panel.PENDING)
@@ -123,6 +128,7 @@ class RoomWatch:
                 assert_never(event.kind)
 
     def _remember(self, trajectory: Trajectory) -> None:
+        self.begun.pop(trajectory.request.id, None)
         self.trajectories[trajectory.id] = trajectory
         self.trajectories.move_to_end(trajectory.id)
         while len(self.trajectories) > REQUESTS_KEPT:

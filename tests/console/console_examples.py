@@ -323,8 +323,13 @@ async def open_desk(
     shop: Catalogue | None = None,
     config: RoomConfig | None = None,
     harness_changes: dict[str, str] | None = None,
+    think: asyncio.Event | None = None,
 ) -> AsyncIterator[Desk]:
-    """A room ``demo`` whose answer is the line "Say: ..." of the first skill of the release it is given."""
+    """A room ``demo`` whose answer is the line "Say: ..." of the first skill of the release it is given.
+
+    Args:
+        think: each answer waits until it is set.
+    """
     goods = shop or catalogue()
     with ReleaseStore(folder / "releases.db") as store:
         store.publish(
@@ -336,6 +341,8 @@ async def open_desk(
         with Router(store) as router:
 
             async def answer(request: Request) -> Trajectory:
+                if think is not None:
+                    await think.wait()
                 picked = router.pick(request.room, request.messages[0].viewer)
                 body = store.load(picked.release).skills[0].body
                 said = next(
