@@ -143,8 +143,8 @@ class AgentService:
         return trajectory
 
     async def ready(self, release: str) -> LiveHarness:
-        """The release made ready: built the first time, which starts its MCP servers, and again when the tools
-        of one of them changed."""
+        """The release made ready: built the first time, which starts its MCP servers, and again when the
+        tools of one of them changed."""
         return (await self._made_ready(release)).live
 
     async def warm(self, release: str, session: str = "") -> None:
@@ -171,11 +171,11 @@ class AgentService:
     async def _build(self, release: str) -> _Ready:
         harness = self._load(release)
         wanted = {server.model_dump_json(): server for server in harness.servers}
-        self._in_use.update(wanted)
+        self._in_use.update(list(wanted))
         try:
             connected = [(key, await self._connected(key, server)) for key, server in wanted.items()]
         finally:
-            self._in_use.subtract(wanted)
+            self._in_use.subtract(list(wanted))
         tools: list[Tool] = []
         operations: list[Operation] = []
         servers: list[tuple[str, McpTools, int]] = []

@@ -514,7 +514,7 @@ _FLOOR = 0.05
 
 
 def policy_may_load(skill: Skill) -> bool:
-    """False with ``disable-model-invocation: true``: such a skill is for people, and no policy hears of it."""
+    """False with ``disable-model-invocation: true``: it is for people, and no policy hears of it."""
     return str(skill.extra.get("disable-model-invocation", "")).strip().casefold() != "true"
 
 
