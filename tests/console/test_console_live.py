@@ -112,19 +112,22 @@ async def test_an_address_that_leads_nowhere_says_so_in_words_and_hostile_ones_s
 
 
 async def test_a_request_is_listed_while_it_thinks(tmp_path: Path):
-    async with open_desk(tmp_path, think=asyncio.Event()) as desk:
-        async with desk.app.router.lifespan_context(desk.app), desk.client() as client:
-            await desk.say("how much is the bag?", id="t1")
-            async with asyncio.timeout(30):
-                async for _ in desk.console.watches["demo"].changes(asyncio.Event(), idle_s=0.05, rest_s=0):
-                    if desk.console.watches["demo"].begun:
-                        break
-            page = (await client.get("/")).text
-            assert "thinking…" in page
-            assert "Thinking" in page
-            assert "how much is the bag?" in page
-            await desk.room.interrupt()
-            assert "thinking…" not in (await client.get("/")).text
+    async with (
+        open_desk(tmp_path, think=asyncio.Event()) as desk,
+        desk.app.router.lifespan_context(desk.app),
+        desk.client() as client,
+    ):
+        await desk.say("how much is the bag?", id="t1")
+        async with asyncio.timeout(30):
+            async for _ in desk.console.watches["demo"].changes(asyncio.Event(), idle_s=0.05, rest_s=0):
+                if desk.console.watches["demo"].begun:
+                    break
+        page = (await client.get("/")).text
+        assert "thinking…" in page
+        assert "Thinking" in page
+        assert "how much is the bag?" in page
+        await desk.room.interrupt()
+        assert "thinking…" not in (await client.get("/")).text
 
 
 async def test_the_panels_are_pushed_when_something_happens(served: Served):
