@@ -1,9 +1,10 @@
 """The intake: a pure state machine between a chat and the agent.
 
 Messages go in, merged batches come out, and every message ends with exactly one final fate. It does no I/O
-and has no clock: time comes in with each call, in seconds, and only its differences matter. Given the same
-calls it does the same things, which is what makes replay and the property tests possible. It is not durable;
-`livery.room.journal` is, and `Intake.restore` takes back what the journal still holds open.
+and has no clock: time comes in with each call, in seconds, and only its differences matter. A wall clock that
+is set back is taken as standing still for that moment, and then goes on. Given the same calls it does the same
+things, which is what makes replay and the property tests possible. It is not durable; `livery.room.journal`
+is, and `Intake.restore` takes back what the journal still holds open.
 
 A message's way::
 
@@ -171,6 +172,9 @@ class Intake:
         self._request_id = request_id
         self._products: dict[str, str] = {}
         self._now = -math.inf
+        """Its own time, which never runs backwards ..."""
+        self._ahead = 0.0
+        """... and is this far ahead of the caller's clock: the sum of what that was set back."""
         self._groups = 0
         self._requests = 0
         self._waiting: dict[int, _Group] = {}
@@ -220,17 +224,19 @@ class Intake:
         """
         times = [self._ready_at(g) for g in self._waiting.values()] if taking else []
         times += [g.oldest + self.config.max_age_s for g in self._waiting.values()]
-        return min(times, default=None)
+        return min(times) - self._ahead if times else None
 
     # -------------------------------------------------------------------------------------- calls
 
     def offer(self, message: ChatMessage, now: float) -> tuple[Settled, ...]:
         """Takes one message in; a known id changes nothing and counts as a duplicate."""
+        now = self._advance(now)
         return self._offer(message, now, now, limited=True)
 
     def restore(self, message: ChatMessage, arrived_at: float, now: float) -> tuple[Settled, ...]:
         """Takes back a message accepted before a restart and without a fate. Rates do not apply twice."""
-        return self._offer(message, arrived_at, now, limited=False)
+        now = self._advance(now)
+        return self._offer(message, arrived_at + self._ahead, now, limited=False)
 
     def tick(self, now: float) -> tuple[Settled, ...]:
         """Lets what waited too long expire."""
@@ -258,7 +264,7 @@ class Intake:
         return Batch(
             request_id=group.request_id,
             messages=tuple(h.message for h in group.members),
-            arrived_at=group.lead.arrived_at,
+            arrived_at=group.lead.arrived_at - self._ahead,
             priority=group.priority,
         )
 
@@ -323,7 +329,6 @@ class Intake:
     def _offer(
         self, message: ChatMessage, arrived_at: float, now: float, *, limited: bool
     ) -> tuple[Settled, ...]:
-        now = self._advance(now)
         if message.id in self._seen:
             self.duplicates += 1
             return ()
@@ -447,8 +452,11 @@ class Intake:
     # ------------------------------------------------------------------------------------ the book
 
     def _advance(self, now: float) -> float:
-        """Time never runs backwards here, whatever a wall clock does."""
-        self._now = max(self._now, now)
+        """The caller's time as its own. A clock set back by an hour must neither age what comes in by an hour
+        nor hold what waits for one."""
+        if now + self._ahead < self._now:
+            self._ahead = self._now - now
+        self._now = now + self._ahead
         return self._now
 
     def _ready_at(self, group: _Group) -> float:

@@ -218,8 +218,24 @@ def test_a_clock_that_steps_back_changes_nothing() -> None:
     box = intake(max_age_s=10.0)
     box.offer(chat("how much?", "a"), 100.0)
     assert ids(box.take(101.5)) == ["a"]
-    box.put_back("r1", 50.0)
-    assert box.tick(60.0) == ()
+    box.put_back("r1", 50.0)  # half a minute back: its age is still 1.5
+    assert box.next_at(taking=False) == 58.5
+    assert box.tick(58.4) == ()
+    assert [s.message for s in box.tick(58.5)] == ["a"]
+
+
+def test_a_clock_set_back_by_an_hour_neither_ages_new_messages_nor_holds_the_old() -> None:
+    box = intake(viewer_rate=0.5, viewer_burst=1)
+    assert box.offer(chat("how much is number 3?", "a"), 10_000.0) == ()
+    assert box.offer(chat("is number 4 in stock?", "b", viewer="x"), 6_400.0) == ()
+    assert box.next_at() == 6_401.5
+    batch = box.take(6_401.5)
+    assert batch is not None
+    assert (ids(batch), batch.arrived_at) == (["a"], 6_400.0)  # when it came, by the clock as it is now
+    assert box.offer(chat("what sizes are left?", "c", viewer="x"), 6_401.9)[0].reason.startswith("rate")
+    assert box.offer(chat("what sizes are left?", "d", viewer="x"), 6_403.9) == ()
+    assert ids(box.take(6_405.4)) == ["b"]
+    assert ids(box.take(6_405.4)) == ["d"]
 
 
 # ----------------------------------------------------------------------------- every message, one fate
