@@ -10,7 +10,7 @@ import csv
 import io
 import json
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
@@ -178,10 +178,17 @@ def read_csv(path: Path) -> Table:
     def problem(line: int, message: str, where: str = "", code: str = "csv") -> None:
         problems.append(Problem(path=str(path), line=line, field=where, message=message, code=code))
 
+    records: list[tuple[int, list[str]]] = []
+    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
+    line = 1
     try:
-        records = list(_records(text, delimiter))
+        for cells in reader:
+            if any(c.strip() for c in cells):
+                records.append((line, cells))
+            line = reader.line_num + 1
     except csv.Error as error:
-        raise InputError.at(path, f"not CSV: {error}", code="not-csv") from error
+        message = f"not CSV: {error} in the row that begins here (is a quote left open?)"
+        raise InputError.at(path, message, line=line, code="not-csv") from error
     if not records:
         raise InputError.at(path, "is empty; expected a header line", line=1, code="empty")
     columns = tuple(c.strip() for c in records[0][1])
@@ -197,15 +204,6 @@ def read_csv(path: Path) -> Table:
         pairs = zip(columns, cells, strict=False)
         rows.append(Row(line, {c: text for c, cell in pairs if (text := cell.strip()) and c}))
     return Table(path, columns, tuple(rows), tuple(problems))
-
-
-def _records(text: str, delimiter: str) -> Iterator[tuple[int, list[str]]]:
-    reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
-    line = 1
-    for cells in reader:
-        if any(c.strip() for c in cells):
-            yield line, cells
-        line = reader.line_num + 1
 
 
 def dotted(location: Location) -> str:

@@ -113,6 +113,8 @@ class _Loading:
         self.places: dict[Location, tuple[Path, int]] = {(): (path, 0)}
         self.written: dict[Location, Any] = {}
         """Amounts and times as they were written."""
+        self.unread = False
+        """The file of the products could not be read, which is told."""
         self.faulty: set[Location] = set()
         """Parts with a fault of their own: cross-checks leave them out."""
 
@@ -128,6 +130,8 @@ class _Loading:
         listed = {str(p.get("link_id")) for p in self._items("products")}
         categories = {str(p.get("category")) for p in self._items("products")}
         for fault in faults(catalogue):
+            if not listed and fault.code in ("unknown-link", "unknown-category"):
+                continue  # no product could be read: that is the fault, and it is told already
             at = fault.location
             part, index = cast(str, at[0]), cast(int, at[1])
             at = (part, indices[part][index], *at[2:])
@@ -149,7 +153,10 @@ class _Loading:
                 raise InputError.at(self.path, "there is no such file or folder", code="missing-file")
             self._take_store(self.path)
             return
-        present = {p.name for p in self.path.iterdir()} & KNOWN_FILES
+        try:
+            present = {p.name for p in self.path.iterdir()} & KNOWN_FILES
+        except OSError as error:
+            raise InputError.at(self.path, f"cannot be read: {error.strerror}", code="unreadable") from error
         stores = [n for n in STORE_FILES if n in present]
         products = [n for n in PRODUCT_FILES if n in present]
         if not stores:
@@ -203,12 +210,14 @@ class _Loading:
         if path.suffix.lower() == ".csv":
             table = self._guarded(read_csv, path)
             self.raw["products"] = []
+            self.unread = table is None
             if table:
                 self._take_product_rows(table)
             return
         document = self._document(path)
         if document is None:
             self.raw["products"] = []
+            self.unread = True
             return
         prefix: Location = ()
         value: Any = document.value
@@ -266,14 +275,19 @@ class _Loading:
         """(product as written, its position, row); with ``or_store`` those without one are the store's."""
         by_link = {str(p.get("link_id")).strip(): (p, i) for i, p in self._numbered("products")}
         found: list[tuple[dict[str, Any], int, Row]] = []
+        if "link_id" not in table.columns:
+            return found  # told once, not in each row
         for row in table.rows:
             link = row.cells.get("link_id", "")
             if link in by_link:
                 found.append((*by_link[link], row))
             elif or_store and not link:
                 found.append((self.raw, -1, row))
-            else:
-                message = f"no product has link id {link!r}" if link else "required field is missing"
+            elif not link:
+                message = "required field is missing"
+                self._file_problem(table.path, message, "missing-field", row.line, "link_id")
+            elif by_link:
+                message = f"no product has link id {link!r}"
                 self._file_problem(table.path, message, "unknown-link", row.line, "link_id")
         return found
 
@@ -420,8 +434,9 @@ class _Loading:
         """The catalogue of the faultless parts, and each part's positions as written."""
         valid: dict[str, list[Any]] = {}
         indices: dict[str, list[int]] = {}
-        if not self.raw.get("products"):
-            self._problem(("products",), "no products; expected at least one", "no-products")
+        if not self.raw.get("products") and not self.unread:
+            message = "no products; expected at least one, here or in products.yaml, .json or .csv"
+            self._problem(("products",), message, "no-products")
         for part, model in _ITEMS.items():
             valid[part], indices[part] = [], []
             items: Any = self.raw.get(part) or []

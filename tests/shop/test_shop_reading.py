@@ -342,3 +342,33 @@ def test_no_junk_anywhere_is_more_than_an_input_error(tmp_path: Path, form: str)
                 outcomes["refused"] += 1
     assert outcomes["refused"] > 350
     assert outcomes["loaded"] > 50
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "expected"),
+    [
+        ("products.csv", "link_id,key,名称\n3,a,茶\n".encode("gb18030"), ("products.csv", 1, "", "not-utf-8")),
+        ("products.csv", b'link_id,key,name\n3,"a,b\n4,c,d\n', ("products.csv", 2, "", "not-csv")),
+        ("products.yaml", b"", ("products.yaml", 1, "products", "no-products")),
+        ("products.yaml", b"- {link_id: 3\n- a]", ("products.yaml", 2, "", "not-yaml")),
+        ("products.json", b'[{"link_id": 3,', ("products.json", 1, "", "not-json")),
+        ("other.yaml", b"", ("store.yaml", 1, "products", "no-products")),
+    ],
+)
+def test_products_that_cannot_be_read_are_the_only_fault_told(
+    tmp_path: Path, name: str, content: bytes, expected: tuple[str, int, str, str]
+) -> None:
+    rest = """\
+coupons:
+  - {code: A, amount_off: 1, link_ids: ["3"]}
+promotions:
+  - {key: p, name: P, kind: percent_off, percent_off: 5, categories: [Things]}
+"""
+    write(tmp_path, store__yaml=STORE + rest, variants__csv="link_id,sku,option.size\n3,s,M\n")
+    (tmp_path / name).write_bytes(content)
+    assert brief(tmp_path) == [expected]
+
+
+def test_a_table_without_link_ids_says_so_once(tmp_path: Path) -> None:
+    write(tmp_path, store__yaml=STORE + PRODUCT, variants__csv="sku,option.size\ns1,M\ns2,L\n")
+    assert brief(tmp_path) == [("variants.csv", 1, "link_id", "missing-field")]
