@@ -41,6 +41,7 @@ STUCK_LIMIT = 2
 _ROUTES = frozenset({"", "silent", "degraded", "handoff"})
 _NO_RETRY = frozenset({Checkpoint.REQUEST, Checkpoint.PROMPT})
 _ALLOW = Allow()
+_DECISIONS = (Allow, Rewrite, Retry, Block)
 _TEMPLATES = SandboxedEnvironment(autoescape=False, keep_trailing_newline=False)
 
 
@@ -87,6 +88,14 @@ class _Verdict:
     failure: _Failure | Literal[""] = ""
     message: str = ""
     duration_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class _Awaiting:
+    """An inline hook that turned out to be asynchronous."""
+
+    decision: Awaitable[Any]
+    began: float
 
 
 class HookRunner:
@@ -185,7 +194,9 @@ class HookRunner:
         upto = len(step)
         for i, ready in enumerate(step):
             if ready.inline:
-                verdict = await self._inline(ready, value, context, end)
+                verdict = self._inline(ready, value, context)
+                if isinstance(verdict, _Awaiting):
+                    verdict = await self._awaited(ready, verdict.decision, verdict.began, end)
                 done[i] = (ready, verdict)
                 if isinstance(verdict.decision, Block) or (
                     verdict.failure and ready.hook.on_failure == "block"
@@ -204,7 +215,7 @@ class HookRunner:
 
     # ------------------------------------------------------------------------------- inline hooks
 
-    async def _inline(self, ready: _Ready, value: Any, context: HookContext, end: float) -> _Verdict:
+    def _inline(self, ready: _Ready, value: Any, context: HookContext) -> _Verdict | _Awaiting:
         clock, began = self._clock, self._clock()
         try:
             decision = ready.function(value, _own(context, ready))
@@ -212,8 +223,8 @@ class HookRunner:
             return _Verdict(None, "timeout", str(error) or "over its time", clock() - began)
         except Exception as error:
             return self._crashed(ready, error, clock() - began)
-        if inspect.isawaitable(decision):
-            return await self._awaited(ready, decision, began, end)
+        if not isinstance(decision, _DECISIONS) and inspect.isawaitable(decision):
+            return _Awaiting(decision, began)
         duration_s = clock() - began
         if duration_s > ready.hook.timeout_s:
             return _Verdict(None, "timeout", f"took over its {ready.hook.timeout_s:g} s", duration_s)
@@ -315,7 +326,7 @@ def is_async(function: Callable[..., Any]) -> bool:
 
 
 def _own(context: HookContext, ready: _Ready) -> HookContext:
-    return replace(context, params=ready.params)
+    return replace(context, params=ready.params) if ready.params or context.params else context
 
 
 def _feedback_template(hook: Hook, problems: list[Problem]) -> Template | None:
