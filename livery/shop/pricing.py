@@ -19,6 +19,7 @@ Not for baskets of several products, taxes or shipping.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -145,7 +146,47 @@ def best_price(
         coupons: codes to use, each as often as it is named (case and order mean nothing). None: every coupon
             that any viewer may claim.
     """
-    list_unit = product.price_of(variant)
+    prices = catalogue.derived("pricing.prices", _Prices)
+    codes = None if coupons is None else tuple(coupons)
+    key = (product.link_id, product.price_of(variant), quantity, codes, member, prices.period(now))
+    price = prices.known.get(key)
+    if price is None:
+        price = _best_price(catalogue, product, key[1], now, quantity, codes, member)
+        prices.remember(key, price)
+    return price
+
+
+class _Prices:
+    """The prices of one catalogue that were asked for. A price is a step function of time: it is the same
+    from one start or end of a promotion or coupon to the next, so that remembering it is exact."""
+
+    _KEPT = 4096
+
+    def __init__(self, catalogue: Catalogue) -> None:
+        self.known: dict[tuple[object, ...], Price] = {}
+        windows = (*catalogue.promotions, *catalogue.coupons)
+        moments = {moment for w in windows for moment in (w.starts_at, w.ends_at) if moment is not None}
+        self._changes = sorted(moments)
+
+    def period(self, now: datetime) -> int:
+        """Which stretch between two changes ``now`` is in; a change is the first moment of its stretch."""
+        return bisect_right(self._changes, now)
+
+    def remember(self, key: tuple[object, ...], price: Price) -> None:
+        if len(self.known) >= self._KEPT:
+            self.known.clear()
+        self.known[key] = price
+
+
+def _best_price(
+    catalogue: Catalogue,
+    product: Product,
+    list_unit: int,
+    now: datetime,
+    quantity: int,
+    coupons: Sequence[str] | None,
+    member: bool,
+) -> Price:
     usable, refused_promotions = _usable_promotions(catalogue, product, now, member)
     asked, refused_coupons = _asked_coupons(catalogue, product, now, member, coupons)
 
