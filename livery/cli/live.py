@@ -187,13 +187,16 @@ async def _serve_room(
                 )
             )
         stack.push_async_callback(_end, tasks, stop)
-        _notices.print(
-            f"[bold]livery {__version__}[/]  {harness.name} on {CHANNEL}, {policy.uri}, {catalogue.store}"
-        )
-        _notices.print(f"  console   http://{host}:{port}/        token: [bold]{token}[/]", soft_wrap=True)
-        _notices.print(f"  stage     http://{host}:{port}/stage/{room_id}", soft_wrap=True)
-        _notices.print("  Ctrl-C ends it; releases and the journal stay in", str(data))
-        await serve(app, host, port)
+        title = f"[bold]livery {__version__}[/]  {harness.name} on {CHANNEL}, {policy.uri}, {catalogue.store}"
+
+        def ready(address: str) -> None:
+            _notices.print(title, soft_wrap=True)
+            _notices.print(f"  console   {app.state.console.access.sign_in_link(address)}", soft_wrap=True)
+            _notices.print(f"  stage     {address}/stage/{room_id}", soft_wrap=True)
+            _notices.print(f"  token     {token}")
+            _notices.print(f"  Ctrl-C ends it; releases and the journal stay in {data}")
+
+        await serve(app, host, port, on_ready=ready)
 
 
 def _voice(uri: str) -> SpeechQueue | None:
