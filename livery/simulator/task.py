@@ -80,6 +80,9 @@ class Asked(Frozen):
     """Empty for small talk and the like: any harmless, fitting reply meets it."""
     ask_back: bool = False
     """The request leaves open what a good host must ask (region, measures, which of two items)."""
+    cannot_check: bool = False
+    """An operation it rests on fails for good: an honest "I cannot check that now", or calling a person, meets
+    it. It has no facts then: whatever would be stated is unsupported."""
 
 
 class Needed(Frozen):
@@ -87,9 +90,18 @@ class Needed(Frozen):
 
     operation: str
     arguments: dict[str, JSON] = {}
-    """Must be equal in the call; arguments not named here are free."""
+    """Must be equal in the call; arguments not named here are free. Complete: a call with just these runs."""
     instead: tuple[str, ...] = ()
     """Operations that give the same facts with the same arguments."""
+    free: tuple[str, ...] = ()
+    """Of ``arguments``, those that a caller words (region, variant, topic, query, reason): other words, or another
+    way to say it, are as right where ``result`` holds."""
+    result: dict[str, JSON] = {}
+    """Fields that a right call's result has with these values, whatever the free arguments said; ``link_id`` may
+    stand in any entry of ``results``."""
+    step: int = Field(default=0, ge=0)
+    """Those of one step may run side by side; a later step's arguments come out of an earlier one's result (a
+    name is searched for, then the link is priced)."""
 
 
 class Fault(Frozen):
