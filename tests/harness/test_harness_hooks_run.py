@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from livery.errors import InputError
+from livery.harness.hooks import run
 from livery.harness.hooks.decisions import Allow, Block, HookContext, HookFunction, Retry, Rewrite
 from livery.harness.hooks.run import HookRunner
 from livery.harness.hooks.threads import HookThreads
@@ -131,6 +132,38 @@ async def test_feedback_of_several_retries_is_joined_in_order(bench: Bench) -> N
     assert outcome.decision == Retry("too long\nno links", {"limit": 10, "of": "a"})
     assert outcome.hook == "a"
     assert [e.decision for e in outcome.events] == ["retry", "allow", "retry"]
+
+
+async def test_a_python_hook_alone_in_its_step_is_waited_for_where_it_is(
+    bench: Bench, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run, "BRIEF_S", LONG_S)
+    threads: list[threading.Thread] = []
+
+    def check(value: str, context: HookContext) -> Retry:
+        threads.append(threading.current_thread())
+        return Retry("no")
+
+    coroutine = bench.run((hook("inline"), says(Allow())), (hook("alone", kind="python"), check))
+    with pytest.raises(StopIteration) as done:  # it never once yields to the loop
+        coroutine.send(None)
+    assert done.value.value.decision == Retry("no")
+    assert threads[0] is not threading.current_thread()
+
+
+async def test_a_python_hook_that_takes_longer_leaves_the_loop_to_others(
+    bench: Bench, gate: threading.Event, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(run, "BRIEF_S", 0.0)
+
+    def waits(value: str, context: HookContext) -> Retry:
+        gate.wait(LONG_S)
+        return Retry("no")
+
+    task = asyncio.ensure_future(bench.run((hook("alone", kind="python"), waits)))
+    await asyncio.sleep(0)
+    gate.set()  # only the loop, free again, gets here
+    assert (await task).decision == Retry("no")
 
 
 async def test_python_checks_of_one_step_run_side_by_side(bench: Bench) -> None:

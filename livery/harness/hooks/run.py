@@ -18,6 +18,7 @@ from __future__ import annotations
 import asyncio
 import inspect
 import logging
+import threading
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field, replace
 from time import perf_counter
@@ -37,6 +38,9 @@ log = logging.getLogger(__name__)
 
 STUCK_LIMIT = 2
 """Runs of one hook that may hang at a time before it fails at once."""
+
+BRIEF_S = 0.001
+"""Longest time that the event loop stands still for a Python hook's thread."""
 
 _ROUTES = frozenset({"", "silent", "degraded", "handoff"})
 _NO_RETRY = frozenset({Checkpoint.REQUEST, Checkpoint.PROMPT})
@@ -206,7 +210,7 @@ class HookRunner:
         waiting = [i for i in range(upto) if done[i] is None]
         if len(waiting) == 1:
             (i,) = waiting
-            done[i] = (step[i], await self._apart(step[i], value, context, end))
+            done[i] = (step[i], await self._apart(step[i], value, context, end, alone=True))
         elif waiting:
             verdicts = await asyncio.gather(*(self._apart(step[i], value, context, end) for i in waiting))
             for i, verdict in zip(waiting, verdicts, strict=True):
@@ -232,7 +236,11 @@ class HookRunner:
 
     # ------------------------------------------------------------------------------- Python hooks
 
-    async def _apart(self, ready: _Ready, value: Any, context: HookContext, end: float) -> _Verdict:
+    async def _apart(
+        self, ready: _Ready, value: Any, context: HookContext, end: float, *, alone: bool = False
+    ) -> _Verdict:
+        """A Python hook's verdict. One that is ``alone`` in its step is first waited for where it is, for
+        `BRIEF_S`: to sleep in the event loop and be woken from a thread costs more than most hooks do."""
         began = self._clock()
         limit_s = min(ready.hook.timeout_s, end - began)
         if limit_s <= 0:
@@ -243,37 +251,47 @@ class HookRunner:
         if ready.awaits:
             return await self._awaited(ready, ready.function(value, own), began, end)  # pyright: ignore[reportArgumentType]
         loop = asyncio.get_running_loop()
-        future: asyncio.Future[tuple[Any, BaseException | None]] = loop.create_future()
-        run, abandoned = object(), False
+        reported: asyncio.Future[None] = loop.create_future()
+        ended = threading.Lock()
+        ended.acquire()
+        results: list[tuple[Any, BaseException | None]] = []
+        run, abandoned, listening = object(), False, False
 
-        def deliver(result: tuple[Any, BaseException | None]) -> None:
+        def report() -> None:
             ready.stuck.discard(run)
-            if not future.done():
-                future.set_result(result)
+            if not reported.done():
+                reported.set_result(None)
 
         def work() -> None:
             if abandoned:
-                result: tuple[Any, BaseException | None] = (None, None)
+                results.append((None, None))
             else:
                 try:
-                    result = (ready.function(value, own), None)
+                    results.append((ready.function(value, own), None))
                 except BaseException as error:  # SystemExit as well: a hook may not end the process
-                    result = (None, error)
+                    results.append((None, error))
+            ended.release()
+            if not listening:
+                return
             try:
-                loop.call_soon_threadsafe(deliver, result)
+                loop.call_soon_threadsafe(report)
             except RuntimeError:  # the loop it was asked from is closed
                 ready.stuck.discard(run)
 
         self._threads.submit(work)
-        try:  # not `asyncio.timeout`, which would cancel the future that a late run reports to
-            await asyncio.wait((future,), timeout=limit_s)
-        finally:
-            if not future.done():
-                abandoned = True
-                ready.stuck.add(run)
-        if not future.done():
+        brief_s = min(limit_s, BRIEF_S) if alone else 0.0
+        if not ended.acquire(timeout=brief_s):
+            listening = True  # and only now is it asked again: a run that ended before this does not report
+            if not results:
+                try:  # not `asyncio.timeout`, which would cancel the future that a late run reports to
+                    await asyncio.wait((reported,), timeout=limit_s - brief_s)
+                finally:
+                    if not results:
+                        abandoned = True
+                        ready.stuck.add(run)
+        if not results:
             return _Verdict(None, "timeout", f"no decision within {limit_s:.3g} s", self._clock() - began)
-        decision, error = future.result()
+        decision, error = results[0]
         if error is not None:
             return self._crashed(ready, error, self._clock() - began)
         if inspect.isawaitable(decision):
