@@ -11,6 +11,7 @@ from typing import Literal
 from pydantic import Field, field_validator
 
 from livery.harness.hooks.builtin.definition import Builtin, NoParams, Params, worded
+from livery.harness.hooks.builtin.harm import harmed
 from livery.harness.hooks.builtin.wordlists import compiled, denied, plain_list, straight
 from livery.harness.hooks.decisions import Allow, Block, Decision, HookContext, HookFunction, Retry
 from livery.harness.model import Harness
@@ -121,6 +122,8 @@ def build_handoff(params: HandoffRequiredParams, language: str) -> HookFunction:
                 m = pattern.search(low) if pattern is not None else None
                 if m and not (_DEMAND.match(m.group()) and denied(low, m.start())):
                     return Block(f"a person is called for: {m.group().strip()!r}", route="handoff")
+            if harm := harmed(low):
+                return Block(f"harm is reported: {harm!r}", route="handoff")
         return Allow()
 
     return check
