@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import json
 import math
+import re
 import uuid
 from collections.abc import AsyncIterator, Mapping
 from contextlib import aclosing
@@ -103,10 +104,34 @@ async def read_json(request: Request) -> Any:
     """
     if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
         raise HTTPException(415, "expected content-type application/json")
+    body = await request.body()
     try:
-        return json.loads(await request.body())
+        text = body.decode(json.detect_encoding(body))
     except ValueError as fault:
         raise Faults([("", f"not valid JSON: {fault}")]) from fault
+    return parse_json(text)
+
+
+_HALF = re.compile(r"\\u[dD][89a-fA-F]")
+
+
+def parse_json(text: str) -> Any:
+    """The value of a JSON text that a program sent.
+
+    Raises:
+        Faults: it is no JSON, nests deeper than a parser follows, or escapes half a surrogate pair: that is not
+            Unicode, and no store or answer could hold it.
+    """
+    try:
+        value = json.loads(text)
+        if _HALF.search(text):
+            json.dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError as fault:
+        found = ascii(fault.object[fault.start])
+        raise Faults([("", f"found {found}, half of a surrogate pair; expected Unicode text")]) from fault
+    except (ValueError, RecursionError) as fault:
+        raise Faults([("", f"not valid JSON: {fault}")]) from fault
+    return value
 
 
 def _field(location: tuple[int | str, ...]) -> str:
@@ -284,9 +309,9 @@ async def room_socket(console: Shared, socket: WebSocket, name: str) -> None:
 
 async def _socket_answer(console: Console, room: Room, name: str, text: str) -> Mapping[str, Any]:
     try:
-        body = json.loads(text)
-    except ValueError as fault:
-        return {"type": "error", "errors": [{"field": "", "message": f"not valid JSON: {fault}"}]}
+        body = parse_json(text)
+    except Faults as fault:
+        return {"type": "error", **fault.view()}
     ref: Any = cast("dict[str, Any]", body).pop("ref", None) if isinstance(body, dict) else None
     try:
         messages = read_messages(body, name, console.context.clock())

@@ -6,15 +6,18 @@ nothing that was acknowledged; a power cut may lose the last commits. A PostgreS
 
 Tables: ``messages`` (a fate is written once, by a conditional update), ``requests``, ``trajectories`` (JSON
 beside indexed columns), ``happenings`` (replies begun, items shown) and ``pruned`` (sums of the messages that
-`Retention` let go). It is not a message broker: one process at a time writes one room.
+`Retention` let go). It is not a message broker: one process at a time serves one room (`Journal.claim`), since
+the next start takes back, and answers, whatever is still open.
 """
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 import json
 import logging
 import queue
+import sqlite3
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -23,7 +26,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import sqlalchemy as sa
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 from sqlalchemy import event
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import DBAPIError
@@ -209,6 +212,9 @@ class Journal:
         self._prepare(url)
         self._writes: queue.SimpleQueue[_Write | None] = queue.SimpleQueue()
         self._since_prune = 0
+        self._claims: dict[str, sa.Connection | None] = {}
+        """Rooms served, each with the session that holds its advisory lock on PostgreSQL."""
+        self._lock: sqlite3.Connection | None = None
         self._closed = False
         self._writer = threading.Thread(target=self._write_forever, name="livery-journal", daemon=True)
         self._writer.start()
@@ -219,10 +225,58 @@ class Journal:
             self._closed = True
             self._writes.put(None)
             self._writer.join()
+            for room in [*self._claims]:
+                self.release(room)
             self._engine.dispose()
 
     async def aclose(self) -> None:
         await asyncio.to_thread(self.close)
+
+    # ------------------------------------------------------------------------------------ who serves
+
+    def claim(self, room: str) -> None:
+        """Makes this journal the one that serves a room, until `release`, `close` or the process's end.
+
+        An SQLite file is claimed as a whole (by an exclusive lock on an empty database beside it), on
+        PostgreSQL each room by an advisory lock.
+
+        Raises:
+            StoreError: it is served already, here or by another process.
+        """
+        taken = StoreError(
+            f"room {room!r} of the journal {self._engine.url} is being served already; stop that one first, "
+            "or give this one a journal of its own"
+        )
+        if room in self._claims:
+            raise taken
+        if self._postgres:
+            key = int.from_bytes(hashlib.sha256(f"livery:{room}".encode()).digest()[:8], signed=True)
+            session = self._engine.connect().execution_options(isolation_level="AUTOCOMMIT")
+            if not session.execute(sa.select(sa.func.pg_try_advisory_lock(key))).scalar_one():
+                session.close()
+                raise taken
+            self._claims[room] = session
+            return
+        file = self._engine.url.database
+        if self._lock is None and file and file != ":memory:":
+            lock = sqlite3.connect(f"{file}-lock", timeout=0, isolation_level=None, check_same_thread=False)
+            try:
+                lock.execute("BEGIN EXCLUSIVE")
+            except sqlite3.OperationalError as error:
+                lock.close()
+                raise taken from error
+            self._lock = lock
+        self._claims[room] = None
+
+    def release(self, room: str) -> None:
+        """Lets another serve the room; safe to call for one that is not claimed."""
+        session = self._claims.pop(room, None)
+        if session is not None:
+            session.invalidate()  # an advisory lock ends with its session
+            session.close()
+        if not self._claims and self._lock is not None:
+            self._lock.close()
+            self._lock = None
 
     # -------------------------------------------------------------------------------------- writing
 
@@ -307,7 +361,10 @@ class Journal:
     # -------------------------------------------------------------------------------------- reading
 
     async def open_messages(self, room: str) -> tuple[OpenMessage, ...]:
-        """Accepted messages without a fate, in order of acceptance; ends requests left in progress."""
+        """Accepted messages without a fate, in order of acceptance; ends requests left in progress.
+
+        A row that cannot be read (damage, another hand) is settled as dropped: it must not keep the room shut.
+        """
 
         def read(connection: sa.Connection) -> tuple[OpenMessage, ...]:
             connection.execute(
@@ -316,11 +373,19 @@ class Journal:
                 .values(ended_at=self._clock(), outcome="restarted")
             )
             rows = connection.execute(
-                sa.select(_messages.c.body, _messages.c.arrived_at)
+                sa.select(_messages.c.seq, _messages.c.body, _messages.c.arrived_at)
                 .where(_messages.c.room == room, _open)
                 .order_by(_messages.c.seq)
-            )
-            return tuple(OpenMessage(_MESSAGE.validate_json(body), at) for body, at in rows)
+            ).all()
+            found: list[OpenMessage] = []
+            for seq, body, at in rows:
+                try:
+                    found.append(OpenMessage(_MESSAGE.validate_json(body), at))
+                except ValidationError as error:
+                    _log.error("message %d of room %s cannot be read back: %s", seq, room, error)
+                    values = {"fate": Fate.DROPPED.value, "fate_reason": "cannot be read back"}
+                    connection.execute(_messages.update().where(_messages.c.seq == seq).values(values))
+            return tuple(found)
 
         return await self._run(read)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 from collections import Counter, OrderedDict, deque
 from collections.abc import Awaitable, Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
@@ -108,6 +109,7 @@ class Room:
         self._failures = 0
         self._approval = config.approval
         self._started = False
+        self._claimed = False
         self._open = False
         self._loop: asyncio.Task[None] | None = None
         self._wake = asyncio.Event()
@@ -124,10 +126,12 @@ class Room:
 
         Raises:
             RuntimeError: it was started before.
+            StoreError: another process (or room) serves it from this journal.
         """
         if self._started:
             raise RuntimeError("a room starts once; make another one on the same journal")
-        self._started = True
+        await asyncio.to_thread(self._journal.claim, self.config.room)
+        self._started = self._claimed = True
         room, now = self.config.room, self._clock()
         self._run_number = await self._journal.last_request()
         for spoken in await self._journal.happenings(room, "spoken", self.config.dialogue_turns):
@@ -157,6 +161,9 @@ class Room:
             await self._speech.cancel()
         await self._journal.flush()
         self._events.close()
+        if self._claimed:
+            self._claimed = False
+            await asyncio.to_thread(self._journal.release, self.config.room)
 
     async def drain(self) -> None:
         """Returns once every accepted message has its fate and nothing is spoken."""
@@ -182,8 +189,9 @@ class Room:
             await self._journal.flush()
             await self._delete(event)
             return Ack(accepted=True)
-        if not event.id:
-            return Ack(accepted=False, reason="a message needs an id")
+        unfit = _unfit(event)
+        if unfit:
+            return Ack(accepted=False, reason=unfit)
 
         known = self._arriving.get(event.id)
         if known is not None or self._intake.seen(event.id):
@@ -596,6 +604,21 @@ def quantile(ordered: Sequence[float], q: float) -> float:
 
 async def _result(future: asyncio.Future[_T]) -> _T:
     return await future
+
+
+def _unfit(message: ChatMessage) -> str:
+    """Why a message cannot be kept as it is: what is not text or no time would not be read back."""
+    if not message.id:
+        return "a message needs an id"
+    if not math.isfinite(message.at):
+        return f"found {message.at} as its time; expected Unix seconds"
+    for name in ("id", "viewer", "name", "text", "amount", "reply_to", "source"):
+        try:
+            getattr(message, name).encode()
+        except UnicodeEncodeError as error:
+            found = ascii(error.object[error.start])
+            return f"{name} holds {found}, half of a surrogate pair; expected Unicode text"
+    return ""
 
 
 def _report(written: asyncio.Future[bool]) -> None:

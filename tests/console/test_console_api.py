@@ -74,6 +74,31 @@ async def test_every_wrong_field_is_named_and_nothing_of_the_batch_is_taken(
     assert desk.room.stats().messages == 0
 
 
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (rb'{"viewer": "v", "text": "hm \ud83d"}', r"found '\ud83d', half of a surrogate pair"),
+        (rb'{"viewer": "\udC00", "text": "hm"}', r"found '\udc00', half of a surrogate pair"),
+        (rb'{"viewer": "v", "text": "hm", "\uD800": 1}', r"found '\ud800', half of a surrogate pair"),
+        (b'{"viewer": "v", "text": "hm \xed\xa0\xbd"}', "not valid JSON"),
+        (b"[" * 100_000, "not valid JSON: maximum recursion depth exceeded"),
+    ],
+)
+async def test_what_no_answer_could_quote_is_refused_and_does_not_fail(
+    desk: Desk, client: httpx.AsyncClient, content: bytes, message: str
+):
+    answer = await client.post(PATH, content=content, headers={"content-type": "application/json"})
+    assert answer.status_code == 422
+    assert answer.json()["errors"][0]["message"].startswith(message)
+    assert desk.room.stats().messages == 0
+
+
+async def test_a_whole_surrogate_pair_is_one_character(desk: Desk, client: httpx.AsyncClient):
+    content = rb'{"id": "e", "viewer": "v", "text": "how much \ud83d\ude00?"}'
+    answer = await client.post(PATH, content=content, headers={"content-type": "application/json"})
+    assert answer.json()["messages"][0]["accepted"]
+
+
 async def test_what_is_no_message_is_refused(client: httpx.AsyncClient):
     for content, content_type, status in [
         (b"{", "application/json", 422),

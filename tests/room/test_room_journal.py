@@ -4,6 +4,7 @@ import asyncio
 import json
 import os
 import sqlite3
+import sys
 import uuid
 from dataclasses import replace
 from pathlib import Path
@@ -269,6 +270,32 @@ def test_appending_cuts_a_torn_line_off(tmp_path: Path) -> None:
     assert list(read_trajectories(path)) == [full_trajectory()] * 2
 
 
+async def test_a_claim_holds_for_the_whole_file_and_ends_with_its_process(tmp_path: Path) -> None:
+    path = tmp_path / "j.db"
+    hold = (
+        "import sys; from livery.room.journal import Journal; Journal(sys.argv[1]).claim('a');"
+        "print('held', flush=True); sys.stdin.read()"
+    )
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-c", hold, str(path), stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
+        env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+    )  # fmt: skip
+    assert process.stdout is not None
+    async with asyncio.timeout(60):
+        assert await process.stdout.readline() == b"held\n"
+        journal = Journal(path)
+        with pytest.raises(StoreError, match="room 'b' .* is being served already; stop that one first"):
+            journal.claim("b")
+        assert await journal.fate_counts("a") == {}, "reading needs no claim"
+        process.kill()
+        await process.communicate()
+    journal.claim("b")
+    journal.claim("a")
+    with pytest.raises(StoreError, match="being served already"):
+        journal.claim("a")
+    await journal.aclose()
+
+
 @pytest.mark.skipif("LIVERY_POSTGRES_URL" not in os.environ, reason="LIVERY_POSTGRES_URL names no server")
 async def test_postgresql_keeps_the_same_promises() -> None:
     url = os.environ["LIVERY_POSTGRES_URL"]
@@ -302,4 +329,12 @@ async def test_postgresql_keeps_the_same_promises() -> None:
         journal._prune(connection)
     assert await journal.fate_counts(room) == {Fate.ANSWERED: 1, Fate.EXPIRED: 49}
     assert [h.link_id for h in await journal.happenings(room, "item", 9)] == ["2", "3"]
+    other = Journal(url)
+    journal.claim(room)
+    with pytest.raises(StoreError, match="is being served already"):
+        other.claim(room)
+    other.claim(f"{room}-2")
+    journal.release(room)
+    other.claim(room)
     await journal.aclose()
+    await other.aclose()

@@ -1,7 +1,12 @@
 from __future__ import annotations
 
 import asyncio
+import math
+import sqlite3
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from virtual_room import Rooms, chat, following, trajectory
@@ -102,6 +107,53 @@ async def test_wrong_room_missing_id_and_stopped_room_are_refused(rooms: Rooms) 
     assert (await room.submit(other)).reason == "this is room 'room', not 'other'"
     await room.stop()
     assert (await room.submit(chat("hi?", "a"))).reason == "the room is not running"
+
+
+@pytest.mark.parametrize(
+    ("wrong", "reason"),
+    [
+        (
+            {"text": "how much \ud83d?"},
+            r"text holds '\ud83d', half of a surrogate pair; expected Unicode text",
+        ),
+        ({"viewer": "\udc00"}, r"viewer holds '\udc00', half of a surrogate pair; expected Unicode text"),
+        ({"at": math.nan}, "found nan as its time; expected Unix seconds"),
+        ({"at": math.inf}, "found inf as its time; expected Unix seconds"),
+    ],
+)
+async def test_what_could_not_be_read_back_is_refused_at_the_door(
+    rooms: Rooms, wrong: dict[str, Any], reason: str
+) -> None:
+    room = await rooms.start(at_once)
+    ack = await room.submit(replace(chat("how much?", "m"), **wrong))
+    assert (ack.accepted, ack.reason) == (False, reason)
+    assert (await room.submit(chat("how much?", "m"))).accepted, "the id is not used up"
+
+
+async def test_a_damaged_row_does_not_keep_the_room_shut(rooms: Rooms) -> None:
+    room = await rooms.start(at_once)
+    for name in "ab":
+        await room.submit(chat(f"how much is number {name}?", name))
+    await room.stop()
+    with closing(sqlite3.connect(rooms.path)) as connection, connection:
+        connection.execute("UPDATE messages SET body = '{\"id\": \"a\"}' WHERE id = 'a'")
+    again = await rooms.start(at_once)
+    assert again.stats().messages == 1
+    journal = rooms.open[-1][1]
+    assert await journal.fate("room", "a") == (Fate.DROPPED, "cannot be read back")
+
+
+async def test_a_room_is_served_by_one_at_a_time(rooms: Rooms) -> None:
+    room = await rooms.start(at_once)
+    with pytest.raises(StoreError, match="room 'room' .* is being served already"):
+        await rooms.start(at_once)
+    await room.submit(chat("how much?", "m"))
+    await room.stop()
+    again = await rooms.start(at_once)
+    await room.stop()  # a second time: not the new one's claim
+    with pytest.raises(StoreError, match="stop that one first"):
+        await rooms.start(at_once)
+    assert again.stats().messages == 1
 
 
 async def test_more_at_once_than_the_room_can_store_is_refused_not_hoarded(rooms: Rooms) -> None:
@@ -445,7 +497,7 @@ async def test_a_flood_is_bounded_and_the_queue_recovers(rooms: Rooms) -> None:
     await room.drain()
     stats = room.stats()
     assert (stats.queued, stats.in_progress, sum(stats.fates.values())) == (0, 0, 10_001)
-    assert stats.fates[Fate.ANSWERED] > 20
+    assert stats.fates[Fate.ANSWERED] >= 16  # what the queue holds; how many more is the machine's speed
     counts = await rooms.open[0][1].fate_counts("room")
     assert counts == {f: n for f, n in stats.fates.items() if n}
 

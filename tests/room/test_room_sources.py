@@ -909,6 +909,19 @@ def test_no_row_is_ever_lost_whatever_the_lines_hold(
         assert log.rows == nonempty
         errors = [p for p in log.problems if p.severity == "error"]
         assert len(errors) == log.bad_rows
+        for event in log.events:
+            repr(event).encode()  # no half of a surrogate pair gets past the importers
+
+
+def test_half_a_surrogate_pair_becomes_a_replacement_character(tmp_path: Path) -> None:
+    path = tmp_path / "m.jsonl"
+    path.write_text(
+        '{"text": "a \\ud83d b", "viewer": "\\udc00"}\n{"text": "\\ud83d\\ude00 hm"}\n', encoding="utf-8"
+    )
+    first, second = read_chat(path, "r").events
+    assert isinstance(first, ChatMessage)
+    assert isinstance(second, ChatMessage)
+    assert (first.text, first.viewer, second.text) == ("a \ufffd b", "\ufffd", "\U0001f600 hm")
 
 
 # --------------------------------------------------------------------------------------- times

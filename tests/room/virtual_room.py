@@ -102,8 +102,8 @@ class Rooms:
             sleep=self.time.sleep,
             **options,
         )
-        await room.start()
         self.open.append((room, journal))
+        await room.start()
         return room
 
     async def close(self) -> None:

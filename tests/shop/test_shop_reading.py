@@ -347,7 +347,11 @@ def test_no_junk_anywhere_is_more_than_an_input_error(tmp_path: Path, form: str)
 @pytest.mark.parametrize(
     ("name", "content", "expected"),
     [
-        ("products.csv", "link_id,key,名称\n3,a,茶\n".encode("gb18030"), ("products.csv", 1, "", "not-utf-8")),
+        (
+            "products.csv",
+            "link_id,key,名称\n3,a,茶\n".encode("gb18030"),
+            ("products.csv", 1, "", "not-utf-8"),
+        ),
         ("products.csv", b'link_id,key,name\n3,"a,b\n4,c,d\n', ("products.csv", 2, "", "not-csv")),
         ("products.yaml", b"", ("products.yaml", 1, "products", "no-products")),
         ("products.yaml", b"- {link_id: 3\n- a]", ("products.yaml", 2, "", "not-yaml")),

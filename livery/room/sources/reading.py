@@ -11,9 +11,11 @@ Not a live connection: those yield the same events (see ``twitch.py``) but have 
 from __future__ import annotations
 
 import hashlib
+import math
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from datetime import UTC, tzinfo
 from pathlib import Path
 from typing import Any, cast
@@ -163,6 +165,8 @@ class ChatFormat:
                 continue
             try:
                 outcome = self.events(row, book)
+                if not isinstance(outcome, NotChat):
+                    outcome = [_sound(event) for event in outcome]
             except RowFault as fault:
                 book.bad(row.line, fault.message, field=fault.field, code=fault.code)
                 continue
@@ -176,6 +180,25 @@ class ChatFormat:
             book.chat_rows += 1
             yield from outcome
 
+
+def _sound(event: ChatEvent) -> ChatEvent:
+    """The event as every store and model can take it: halves of surrogate pairs, which JSON can write and
+    nothing can encode, become U+FFFD.
+
+    Raises:
+        RowFault: its time is not a number.
+    """
+    if not math.isfinite(event.at):
+        raise RowFault(f"found {event.at}, expected a time", field="at")
+    halved = {
+        f.name: _HALVES.sub("\ufffd", value)
+        for f in fields(event)
+        if isinstance(value := getattr(event, f.name), str) and _HALVES.search(value)
+    }
+    return replace(event, **halved) if halved else event
+
+
+_HALVES = re.compile("[\ud800-\udfff]")
 
 # ------------------------------------------------------------------------- bytes, lines, JSON
 
