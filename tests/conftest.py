@@ -9,7 +9,9 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Iterator
+from concurrent.futures import thread as pool
 from pathlib import Path
+from typing import Any, cast
 
 import pytest
 
@@ -26,7 +28,9 @@ def nothing_is_left_behind() -> Iterator[None]:
     """After the last test and every other session fixture: no thread that would keep the process alive, and no
     child process."""
     yield
-    threads = [t for t in threading.enumerate() if not t.daemon and t is not threading.main_thread()]
+    pooled = set(cast("Any", pool)._threads_queues)  # idle workers end with the interpreter
+    threads = [t for t in threading.enumerate() if not t.daemon and t not in pooled]
+    threads.remove(threading.main_thread())
     for thread in threads:
         thread.join(timeout=10)
     assert [t.name for t in threads if t.is_alive()] == []
