@@ -308,6 +308,8 @@ class Turn:
     results: tuple[ToolResult, ...] = ()
     feedback: str = ""
     """What hooks sent back instead of accepting the reply; empty otherwise."""
+    at_s: float = 0.0
+    """From the start of the loop to the start of this round."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -323,6 +325,8 @@ class Trajectory:
     channel: str = ""
     policy: str
     """The policy's URI, without secrets."""
+    context: tuple[ToolResult, ...] = ()
+    """Look-ups made before the first round (the item on screen), which the prompt shows."""
     turns: tuple[Turn, ...] = ()
     hooks: tuple[HookEvent, ...] = ()
     skills: tuple[str, ...] = ()
@@ -344,4 +348,5 @@ class Trajectory:
 
     @property
     def results(self) -> tuple[ToolResult, ...]:
+        """Tool results of all turns, in order."""
         return tuple(r for t in self.turns for r in t.results)

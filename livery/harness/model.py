@@ -30,6 +30,9 @@ class Section(Frozen):
     volatility: Literal["release", "room", "request"] = "release"
     """What it changes with. ``release`` sections make the cached prefix (the system message); ``room`` and
     ``request`` ones go into the user message, in section order."""
+    facts: bool = False
+    """Whether what it states may be repeated as fact (a campaign's terms). Numbers in other sections, examples
+    and limits say, never ground a reply."""
     template: str
 
 
@@ -58,6 +61,8 @@ class Skill(Frozen):
     compatibility: str = ""
     allowed_tools: str = ""
     """As written: a space-separated list."""
+    facts: bool = False
+    """``metadata.livery-facts: "true"``: what its body states may be repeated as fact."""
     metadata: dict[str, str] = {}
     extra: dict[str, JSON] = {}
     """Fields outside the specification, kept as found (``when_to_use``, ...)."""

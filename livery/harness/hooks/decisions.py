@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from livery.harness.model import Harness, Skill, Tool
-from livery.types import Request, ToolResult
+from livery.types import Request, Route, ToolResult
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,12 +91,15 @@ class HookContext:
     attempt: int = 0
     """How many replies were sent back so far."""
     results: tuple[ToolResult, ...] = ()
-    """Tool results of this request, oldest first, failures included."""
+    """Look-ups that made the context (``key`` "context") and tool results of this request, oldest first, failures
+    included."""
     skills: tuple[Skill, ...] = ()
     """Skills loaded so far."""
     evidence: tuple[str, ...] = ()
-    """Trusted text the policy was shown: prompt sections with facts, loaded skills, room facts. Never chat
-    text, so that a viewer cannot ground a price by writing it."""
+    """Trusted text the policy was shown: sections and loaded skills marked ``facts``, the operator's notes. Never
+    chat text, so that a viewer cannot ground a price by writing it."""
+    route: Route = Route.AGENT
+    """At ``reply``: who made it. A degraded or handed-off reply has no loaded skills."""
     tool: Tool | None = None
     """At ``tool_call`` and ``tool_result``: the tool meant, None when unknown."""
 
