@@ -6,8 +6,8 @@ all four: they give the same skill text, and the price comes from the same opera
 (kept current with its files) in the same words. livery runs it with every hook of ``streamer-en`` on
 (grounding, claims, schema, ...) and, as a second figure, with none; the peers have no hooks.
 
-No two requests are alike, as in a room: each asks about one of six products in words of its own, and its reply
-is its own. What is remembered between requests is what a room could remember too.
+No two requests are alike, as in a room: each asks about one of six products in words of its own, and its
+reply is its own. What is remembered between requests is what a room could remember too.
 
 All run in one process, in turn, in blocks; the figure of each is the median over blocks of the mean time per
 request. The ratio is the median of the blocks' own ratios, so that a slow moment of the machine, which hits
@@ -89,7 +89,7 @@ def scripts() -> Callable[[], Script]:
         return Script(
             question=f"{name} here, how much is number {link}?",
             link=link,
-            reply=f"{name}, link {link} is {prices[link]} right now, with the deal on this page already taken off.",
+            reply=f"{name}, link {link} is {prices[link]} right now, with the deal already taken off.",
         )
 
     return following
@@ -372,16 +372,16 @@ def main() -> None:
     times: dict[str, list[float]] = {name: [] for name in ready}
 
     async def measure() -> None:
-        following = {name: scripts() for name in ready}  # the same series for each
-        for name, (run, check) in ready.items():
+        following = scripts()
+        for run, check in ready.values():
             for _ in LINKS:
-                script = following[name]()
+                script = following()
                 check(await run(script), script)
-            await block(run, following[name], max(5, options.requests // 10))
+            await block(run, following, max(5, options.requests // 10))
         parts.clear()
         for _ in range(options.blocks):
             for name, (run, _) in ready.items():
-                times[name].append(await block(run, following[name], options.requests))
+                times[name].append(await block(run, following, options.requests))
 
     asyncio.run(measure())
     whole = statistics.fmean(times.pop("livery, parts"))
