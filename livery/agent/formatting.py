@@ -18,16 +18,16 @@ from livery.harness.model import ResultFormat
 from livery.types import JSON, ToolError
 
 _BLANKS = re.compile(r" {2,}")
+_EMPTY: tuple[JSON, ...] = (None, "", [], {})
 _TYPED = ({"amount", "currency", "text"}, {"at", "text"}, {"value", "unit", "text"})
 
 
 def surface(value: JSON) -> JSON:
     """The value as a person would write it: typed objects by their text, empty fields left out."""
     if isinstance(value, dict):
-        if "text" in value and any(value.keys() <= kind for kind in _TYPED) and len(value) > 1:
+        if 1 < len(value) <= 3 and "text" in value and any(value.keys() <= kind for kind in _TYPED):
             return value["text"]
-        shown = {k: surface(v) for k, v in value.items()}
-        return {k: v for k, v in shown.items() if v not in (None, "", [], {})}
+        return {k: shown for k, v in value.items() if (shown := surface(v)) not in _EMPTY}
     if isinstance(value, list):
         return [surface(v) for v in value]
     return value

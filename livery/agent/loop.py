@@ -25,7 +25,7 @@ from jinja2 import TemplateError
 from livery.agent.budget import Budget
 from livery.agent.calls import CallRunner
 from livery.agent.degraded import Degraded
-from livery.agent.formatting import key_value_lines, surface
+from livery.agent.formatting import surface
 from livery.agent.live_harness import LiveHarness
 from livery.agent.lookup import look_up
 from livery.errors import PolicyError
@@ -379,6 +379,7 @@ class _Run:
         """The volatile variables of the prompt, and the look-ups behind them as results a hook may trust."""
         state = self.request.state
         item: JSON = None
+        item_text = ""
         if state.on_screen:
             arguments = {"link_id": state.on_screen}
             result = await look_up(
@@ -390,9 +391,9 @@ class _Run:
                 call_id="context",
             )
             # Off the catalogue while on screen, or a fault: the prompt then shows no item.
-            item = result.value
-            self.context_results = (result,) if result.ok else ()
-        shown = surface(item)
+            if result.ok:
+                item, item_text = surface(result.value), result.text
+                self.context_results = (result,)
         messages = [
             {"viewer": m.name or m.viewer, "text": m.text, "kind": m.kind.value, "amount": m.amount}
             for m in self.request.messages
@@ -405,8 +406,8 @@ class _Run:
                 "on_screen": state.on_screen,
                 "notes": dict(state.notes),
             },
-            "item": shown,
-            "item_text": "\n".join(key_value_lines(shown)) if shown else "",
+            "item": item,
+            "item_text": item_text,
             "messages": messages,
             "chat": "\n".join(f"{m['viewer']}: {m['text']}" for m in messages),
             "dialogue": [{"viewer": d.viewer, "text": d.text, "reply": d.reply} for d in state.dialogue],

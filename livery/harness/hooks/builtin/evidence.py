@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, tzinfo
 from functools import cached_property, lru_cache
 from types import MappingProxyType
-from typing import cast
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from livery.harness.hooks.builtin.wordlists import straight
@@ -93,7 +92,7 @@ def evidence_of(context: HookContext) -> Evidence:
             result.value if isinstance(result.value, str) else _TO_JSON.encode(result.value),
             isinstance(result.value, str),
             result.text,
-            _TO_JSON.encode(_numeric(result.arguments)),
+            _numeric(result.arguments),
         )
         for result in context.results
         if result.ok
@@ -117,13 +116,15 @@ def _today(date: str) -> Source:
 
 
 @lru_cache(maxsize=_KEPT)
-def _result(written: str, is_text: bool, shown: str, arguments: str) -> Source:
+def _result(
+    written: str, is_text: bool, shown: str, arguments: tuple[tuple[str, int | float | str], ...]
+) -> Source:
     """Read one result.
 
     Args:
         written: its value as JSON, or where ``is_text`` the value itself.
         shown: what the policy read.
-        arguments: those that a result may bear out, as JSON.
+        arguments: those that a result may bear out.
     """
     value: JSON = written if is_text else json.loads(written)
     tagged = list(_tagged(value, frozenset()))
@@ -134,7 +135,7 @@ def _result(written: str, is_text: bool, shown: str, arguments: str) -> Source:
             facts.append(Fact(q, own))
         elif not any(matches(q, f.quantity) for f in tagged):
             facts.append(Fact(q))
-    facts.extend(Fact(q, own) for q in quantities_of(json.loads(arguments)) if q.kind in _ECHOED)
+    facts.extend(Fact(q, own) for q in quantities_of(dict(arguments)) if q.kind in _ECHOED)
     text = shown if value is None else f"{shown}\n{_TO_JSON.encode(value)}"
     return _source(facts, text, own, dict(_names(value)))
 
@@ -145,10 +146,12 @@ def _source(
     items: frozenset[str] = frozenset(),
     names: Mapping[str, str] = MappingProxyType({}),
 ) -> Source:
+    # The same quantity often stands in value and text: it bears a claim out once.
+    facts = tuple({(f.quantity.kind, f.quantity.value, f.quantity.unit, f.items): f for f in facts}.values())
     by_kind: dict[str, list[Fact]] = {}
     for fact in facts:
         by_kind.setdefault(fact.quantity.kind, []).append(fact)
-    return Source(tuple(facts), {kind: tuple(found) for kind, found in by_kind.items()}, text, items, names)
+    return Source(facts, {kind: tuple(found) for kind, found in by_kind.items()}, text, items, names)
 
 
 @lru_cache(maxsize=64)
@@ -159,16 +162,13 @@ def _zone(name: str) -> tzinfo:
         return UTC
 
 
-def _numeric(arguments: Mapping[str, object]) -> JSON:
+def _numeric(arguments: Mapping[str, object]) -> tuple[tuple[str, int | float | str], ...]:
     """Typed numbers and sizes among operation arguments; free text a viewer may have written is left out."""
-    return cast(
-        "JSON",
-        {
-            k: v
-            for k, v in arguments.items()
-            if (isinstance(v, int | float) and not isinstance(v, bool))
-            or (k.endswith("size") and isinstance(v, str))
-        },
+    return tuple(
+        (k, v)
+        for k, v in arguments.items()
+        if (isinstance(v, int | float) and not isinstance(v, bool))
+        or (isinstance(v, str) and k.endswith("size"))
     )
 
 
