@@ -18,6 +18,7 @@ from livery.agent.loop import Agent
 from livery.agent.service import AgentService
 from livery.cli.defaults import HARNESS, STORE, sample_chat
 from livery.cli.harnesses import load_checked
+from livery.cli.stores import item_on_screen
 from livery.console.app import create_app
 from livery.console.context import ConsoleContext, ConsoleSettings
 from livery.console.serve import serve
@@ -121,6 +122,7 @@ async def _serve_room(
     public_chat: bool,
 ) -> None:
     catalogue = source.current()
+    shown = item_on_screen(catalogue, on_screen)
     operations = shop_operations()
     async with AsyncExitStack() as stack:
         releases = stack.enter_context(ReleaseStore(data / "releases.db"))
@@ -142,7 +144,7 @@ async def _serve_room(
                 language=harness.language,
                 timezone=catalogue.timezone,
                 streamer=streamer,
-                on_screen=on_screen or catalogue.products[0].link_id,
+                on_screen=shown,
                 own_accounts=(streamer,),
                 approval=approval,
             ),

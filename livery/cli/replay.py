@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import time
 from contextlib import AsyncExitStack
 from dataclasses import asdict
@@ -26,6 +27,7 @@ from livery.agent.loop import Agent
 from livery.agent.service import AgentService, Fixed
 from livery.cli.defaults import HARNESS, STORE
 from livery.cli.harnesses import load_checked
+from livery.cli.stores import item_on_screen
 from livery.errors import InputError
 from livery.policies.open import open_policy
 from livery.room.contract import RoomConfig
@@ -46,7 +48,7 @@ def replay(
     policy: Annotated[str, typer.Option(help="Policy URI.")] = "llamacpp:",
     speed: Annotated[str, typer.Option(help="`max` (chat time only), or times real time: 1, 4, ...")] = "max",
     out: Annotated[
-        Path, typer.Option(help="Folder for trajectories.jsonl, fates.jsonl, summary.json.")
+        Path, typer.Option(help="Folder for trajectories.jsonl, fates.jsonl, duplicates.jsonl, summary.json.")
     ] = Path("out/replay"),
     format: Annotated[
         str, typer.Option(help="Chat format, where it should not be told from content.")
@@ -57,9 +59,9 @@ def replay(
     ] = "now",
     on_screen: Annotated[str, typer.Option(help="Link id on screen; empty: the catalogue's first.")] = "",
     busy: Annotated[
-        float, typer.Option(help="At speed max: chat seconds each request occupies the room.")
+        float, typer.Option(min=0, help="At speed max: chat seconds each request occupies the room.")
     ] = 0.0,
-    limit: Annotated[int, typer.Option(help="Play only so many events; 0: all.")] = 0,
+    limit: Annotated[int, typer.Option(min=0, help="Play only so many events; 0: all.")] = 0,
 ) -> None:
     """Replay a recorded chat and write what became of every message. The last line is JSON: the figures."""
     pace: float | Literal["max"] = "max" if speed == "max" else _pace(speed)
@@ -74,7 +76,7 @@ def _pace(speed: str) -> float:
         pace = float(speed)
     except ValueError:
         pace = 0.0
-    if pace <= 0:
+    if not 0 < pace < math.inf:
         raise InputError.at("--speed", f"found {speed!r}; expected `max` or a number above 0, such as 1")
     return pace
 
@@ -113,9 +115,14 @@ async def _replay(
         _notices.print(str(problem), style="yellow", markup=False)
     if len(log.problems) > 10:
         _notices.print(f"... and {len(log.problems) - 10} more", style="yellow")
+    if log.bad_rows and not log.events:
+        raise InputError.at(
+            file, f"none of its {log.rows} rows could be read as {log.format}", code="chat-unreadable"
+        )
     events = log.events[:limit] if limit else log.events
     source = CatalogueSource(store)
     catalogue = source.current()
+    shown = item_on_screen(catalogue, on_screen)
     harness = load_checked(harness_folder)
     async with AsyncExitStack() as stack:
         policy = await asyncio.to_thread(open_policy, policy_uri)
@@ -127,7 +134,7 @@ async def _replay(
             room="replay",
             language=harness.language,
             timezone=catalogue.timezone,
-            on_screen=on_screen or catalogue.products[0].link_id,
+            on_screen=shown,
         )
         columns = (
             TextColumn("{task.description}"),
@@ -154,5 +161,12 @@ async def _replay(
                 catalogue=source.current,
                 harness_release=fixed.release,
                 policy=policy.uri,
+                recording={
+                    "file": file.name,
+                    "format": log.format,
+                    "rows": log.rows,
+                    "bad_rows": log.bad_rows,
+                    "skipped": dict(log.skipped),
+                },
                 progress=played,
             )

@@ -119,8 +119,8 @@ def parse_json(text: str) -> Any:
     """The value of a JSON text that a program sent.
 
     Raises:
-        Faults: it is no JSON, nests deeper than a parser follows, or escapes half a surrogate pair: that is not
-            Unicode, and no store or answer could hold it.
+        Faults: it is no JSON, nests deeper than a parser follows, or escapes half a surrogate pair: that is
+            not Unicode, and no store or answer could hold it.
     """
     try:
         value = json.loads(text)

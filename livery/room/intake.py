@@ -1,10 +1,10 @@
 """The intake: a pure state machine between a chat and the agent.
 
 Messages go in, merged batches come out, and every message ends with exactly one final fate. It does no I/O
-and has no clock: time comes in with each call, in seconds, and only its differences matter. A wall clock that
-is set back is taken as standing still for that moment, and then goes on. Given the same calls it does the same
-things, which is what makes replay and the property tests possible. It is not durable; `livery.room.journal`
-is, and `Intake.restore` takes back what the journal still holds open.
+and has no clock: time comes in with each call, in seconds, and only its differences matter. A wall clock
+that is set back is taken as standing still for that moment, and then goes on. Given the same calls it does
+the same things, which is what makes replay and the property tests possible. It is not durable;
+`livery.room.journal` is, and `Intake.restore` takes back what the journal still holds open.
 
 A message's way::
 

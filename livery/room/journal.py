@@ -6,8 +6,8 @@ nothing that was acknowledged; a power cut may lose the last commits. A PostgreS
 
 Tables: ``messages`` (a fate is written once, by a conditional update), ``requests``, ``trajectories`` (JSON
 beside indexed columns), ``happenings`` (replies begun, items shown) and ``pruned`` (sums of the messages that
-`Retention` let go). It is not a message broker: one process at a time serves one room (`Journal.claim`), since
-the next start takes back, and answers, whatever is still open.
+`Retention` let go). It is not a message broker: one process at a time serves one room (`Journal.claim`),
+since the next start takes back, and answers, whatever is still open.
 """
 
 from __future__ import annotations
@@ -363,7 +363,8 @@ class Journal:
     async def open_messages(self, room: str) -> tuple[OpenMessage, ...]:
         """Accepted messages without a fate, in order of acceptance; ends requests left in progress.
 
-        A row that cannot be read (damage, another hand) is settled as dropped: it must not keep the room shut.
+        A row that cannot be read (damage, another hand) is settled as dropped: it must not keep the room
+        shut.
         """
 
         def read(connection: sa.Connection) -> tuple[OpenMessage, ...]:

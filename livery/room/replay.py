@@ -8,8 +8,9 @@ fast one, and a deterministic policy gives the same trajectories every time. ``b
 in: each request then occupies the room for that much chat time, so that the queue, priorities, ages and the
 deadline act as they would with an agent of that speed, still deterministically.
 
-Writes ``trajectories.jsonl``, ``fates.jsonl`` (one message a line) and ``summary.json``. `feed` only plays
-events into a room that already runs.
+Writes ``trajectories.jsonl``, ``fates.jsonl`` (one message a line), ``duplicates.jsonl`` (one line for each
+message whose id had come before) and ``summary.json``. `feed` only plays events into a room that already
+runs.
 """
 
 from __future__ import annotations
@@ -20,11 +21,12 @@ import logging
 import math
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, TextIO
 
+from livery.errors import InputError
 from livery.room.contract import Ack, RoomConfig, SpeechOutput
 from livery.room.dialogue import Dialogue, outcome
 from livery.room.intake import Batch, Intake, Settled
@@ -55,6 +57,8 @@ class Summary:
     messages: int
     """Distinct ids; the sum of ``fates``."""
     duplicates: int
+    """Messages whose id had come before: not taken in again, whatever their text, as in a live room, and
+    listed in ``duplicates.jsonl``. ``messages + duplicates + deletions`` is all that the recording holds."""
     deletions: int
     """Moderation events."""
     requests: int
@@ -73,6 +77,8 @@ class Summary:
     chat_s: float
     """From the first event to the last, in chat time."""
     wall_s: float
+    recording: dict[str, Any]
+    """What was read: ``file``, ``format``, ``rows``, ``bad_rows``, ``skipped`` (by kind) and ``events``."""
 
 
 @dataclass(slots=True)
@@ -120,6 +126,7 @@ async def replay(
     speech: SpeechOutput | None = None,
     harness_release: str = "",
     policy: str = "",
+    recording: Mapping[str, Any] | None = None,
     progress: Callable[[Progress], None] | None = None,
     timer: Callable[[], float] = time.perf_counter,
 ) -> Summary:
@@ -127,16 +134,21 @@ async def replay(
 
     Args:
         events: in order; their ``room`` is replaced by the configuration's.
-        out: folder for the three files; those of an earlier replay are overwritten.
+        out: folder for the four files; those of an earlier replay are overwritten.
         speed: times real time, or "max" (chat time only).
         busy_s: at "max", chat seconds that each request occupies the room.
         start_at: Unix time of the first event; None: as recorded. Promotions go by it.
         speech: only at a finite speed.
         harness_release, policy: for the summary; empty: as the trajectories say.
+        recording: for the summary, what is known of where the events come from.
         timer: real seconds, for ``latency_s`` and ``wall_s``.
+
+    Raises:
+        InputError: ``out`` cannot be a folder.
     """
     folder = _folder(out)
     played = _placed(events, config.room, start_at)
+    _write_duplicates(folder / "duplicates.jsonl", played)
     timed = _Timed(answer, timer)
     figures = _Figures(Counter(), Usage(), {}, {})
     began = timer()
@@ -167,6 +179,7 @@ async def replay(
         speed=str(speed),
         chat_s=round(max(e.at for e in played) - min(e.at for e in played), 3) if played else 0.0,
         wall_s=round(timer() - began, 3),
+        recording={**(recording or {}), "events": len(played)},
     )
     (folder / "summary.json").write_text(json.dumps(asdict(summary), indent=2) + "\n", encoding="utf-8")
     return summary
@@ -220,8 +233,23 @@ async def feed(
 
 def _folder(out: str | Path) -> Path:
     folder = Path(out)
-    folder.mkdir(parents=True, exist_ok=True)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        message = f"cannot be made: {error.strerror}; expected a folder for the results"
+        raise InputError.at(folder, message, code="out-folder") from error
     return folder
+
+
+def _write_duplicates(path: Path, events: Iterable[ChatEvent]) -> None:
+    first: dict[str, ChatMessage] = {}
+    with path.open("w", encoding="utf-8") as file:
+        for event in (e for e in events if isinstance(e, ChatMessage)):
+            known = first.setdefault(event.id, event)
+            if known is not event:
+                same = (known.viewer, known.text) == (event.viewer, event.text)
+                line = {"message": event.id, "viewer": event.name, "text": event.text, "same": same}
+                file.write(json.dumps(line, ensure_ascii=False) + "\n")
 
 
 def _placed(events: Iterable[ChatEvent], room: str, start_at: float | None) -> list[ChatEvent]:

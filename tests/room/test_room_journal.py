@@ -284,7 +284,7 @@ async def test_a_claim_holds_for_the_whole_file_and_ends_with_its_process(tmp_pa
     async with asyncio.timeout(60):
         assert await process.stdout.readline() == b"held\n"
         journal = Journal(path)
-        with pytest.raises(StoreError, match="room 'b' .* is being served already; stop that one first"):
+        with pytest.raises(StoreError, match=r"room 'b' .* is being served already; stop that one first"):
             journal.claim("b")
         assert await journal.fate_counts("a") == {}, "reading needs no claim"
         process.kill()

@@ -91,6 +91,7 @@ async def test_max_speed_keeps_chat_time_and_writes_the_figures(tmp_path: Path) 
         "speed": "max",
         "chat_s": 12.0,
         "wall_s": 3.5,
+        "recording": {"events": 8},
     }
     assert sum(summary.fates.values()) == summary.messages
     assert fates(tmp_path)["d"] == ("dropped", "silent: nothing to say")

@@ -145,7 +145,7 @@ async def test_a_damaged_row_does_not_keep_the_room_shut(rooms: Rooms) -> None:
 
 async def test_a_room_is_served_by_one_at_a_time(rooms: Rooms) -> None:
     room = await rooms.start(at_once)
-    with pytest.raises(StoreError, match="room 'room' .* is being served already"):
+    with pytest.raises(StoreError, match=r"room 'room' .* is being served already"):
         await rooms.start(at_once)
     await room.submit(chat("how much?", "m"))
     await room.stop()

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, tzinfo
@@ -96,6 +97,10 @@ def open_chat(
     if not place.is_file():
         what = "a folder" if place.is_dir() else "no such file"
         raise InputError.at(place, f"{what}; expected a chat file", code="chat-file")
+    try:
+        place.open("rb").close()
+    except OSError as error:
+        raise InputError.at(place, f"cannot be read: {error.strerror}", code="chat-file") from error
     if format == "auto":
         chosen = detect(place)
     elif format in FORMATS:
@@ -147,10 +152,18 @@ def detect(path: Path) -> ChatFormat:
         if format.matches(sample):
             return format
     known = "\n".join(f"  {format.name}: {format.title}" for format in FORMATS.values())
-    first = sample.text.strip().splitlines()[0][:80]
+    first = sample.text.strip().splitlines()[0]
+    found = f"found {first[:80]!r}, which is no known chat format"
+    if "\0" in sample.text:
+        found = "found binary data, which is no known chat format"
+    elif first[0] in "{[" and not sample.objects and path.stat().st_size <= _SAMPLE_BYTES:
+        try:
+            json.loads(sample.text)
+        except ValueError as error:
+            found = f"found {first[:80]!r}, which is not valid JSON ({error})"
     raise InputError.at(
         path,
-        f"found {first!r}, which is no known chat format; expected one of\n{known}",
+        f"{found}; expected one of\n{known}",
         line=1,
         code="chat-format",
     )
