@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 from livery.cli import app
 from livery.errors import InputError
 from livery.room.trajectories import read_trajectories
+from livery.types import Route
 
 ROOT = Path(__file__).parents[2]
 CHATS = ROOT / "../shared/data/chats"
@@ -60,6 +61,7 @@ def whole(summary: dict[str, Any], out: Path) -> None:
     assert {t.harness_release for t in trajectories} <= {summary["harness_release"]}
     assert summary["harness_release"].startswith("sha256:")
     assert summary["policy"] == "scripted:host"
+    assert summary["failures"] == 0
 
 
 @pytest.mark.skipif(not CHATS.is_dir(), reason="the real chats are not here")
@@ -70,7 +72,7 @@ def whole(summary: dict[str, Any], out: Path) -> None:
         ("youtube-live_chat.jsonl", 49, 0, 48, 0, 0),
         # Test lines of a chat program: 98 messages, of which 22 repeat the id of an earlier one.
         ("twitch-irc.log", 110, 1, 76, 22, 10),
-        ("bilibili-record.xml", 8, 0, 8, 0, 0),
+        ("bilibili-record.xml", 17, 0, 8, 0, 0),
     ],
 )
 def test_a_real_chat_is_replayed_to_the_last_row(
@@ -86,10 +88,17 @@ def test_a_real_chat_is_replayed_to_the_last_row(
 
 @pytest.mark.parametrize(("language", "messages"), [("en", 63), ("zh", 60)])
 def test_a_sample_chat_gets_answers(run: Run, tmp_path: Path, language: str, messages: int) -> None:
-    summary = run(ROOT / f"chats/demo-{language}.jsonl", "--speed", "max", language=language)
-    whole(summary, tmp_path / "out")
-    assert summary["messages"] == messages
-    assert summary["fates"]["answered"] >= 45
+    start = ("--start-at", "2026-06-01T12:00")
+    replies: list[list[tuple[str, str, Route]]] = []
+    for _ in range(2):
+        summary = run(ROOT / f"chats/demo-{language}.jsonl", "--speed", "max", *start, language=language)
+        whole(summary, tmp_path / "out")
+        assert summary["messages"] == messages
+        assert summary["fates"]["answered"] >= 45
+        assert summary["routes"]["agent"] > 40
+        trajectories = read_trajectories(tmp_path / "out/trajectories.jsonl")
+        replies.append([(t.id, t.reply, t.route) for t in trajectories])
+    assert replies[0] == replies[1], "a replay is the same twice"
 
 
 def test_a_finite_speed_counts_the_same_messages_and_duplicates(run: Run, tmp_path: Path) -> None:
@@ -123,6 +132,8 @@ def test_a_finite_speed_counts_the_same_messages_and_duplicates(run: Run, tmp_pa
         (("--start-at", "soon"), "--start-at: found 'soon'; expected `now`, `recorded` or ISO 8601"),
         (("--on-screen", "999"), "--on-screen: found '999'; Harbor & Finch has the link ids 1, 2, 3"),
         (("--format", "none"), "unknown chat format 'none'; expected auto or one of"),
+        (("--speed", "fast"), "--speed: found 'fast'; expected `max` or a number above 0"),
+        (("--policy", "gpt:"), "gpt:"),
         (("--policy", "scripted:none"), "scripted:none: found 'none'; expected host, silent, instant"),
         (("--store", "stores"), "stores: has no store.yaml (or store.json)"),
         (("--store", "nowhere"), "nowhere: there is no such file or folder"),
