@@ -174,6 +174,9 @@ def _unplaced(read: tuple[Quantity, ...]) -> Iterator[Quantity]:
 # ------------------------------------------------------------------------------------- matching
 
 
+_CHOICES = frozenset({"size", "colour", "style"})
+
+
 def matches(claim: Quantity, evidence: Quantity) -> bool:
     """Whether ``evidence`` bears out ``claim``: the same quantity, exactly, however it was written.
 
@@ -201,6 +204,8 @@ def matches(claim: Quantity, evidence: Quantity) -> bool:
             if "buy" in (claim.unit, evidence.unit) or "free" in (claim.unit, evidence.unit):
                 return claim.unit == evidence.unit and claim.value == evidence.value
             loose = ("", "piece")
+            if claim.unit == "piece" and evidence.unit in _CHOICES:
+                return False  # two sizes are no two pieces in stock
             return claim.value == evidence.value and (
                 claim.unit in loose or evidence.unit in loose or claim.unit == evidence.unit
             )

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
+from itertools import pairwise
 from typing import cast
 
 from livery.harness import quantity_patterns as p
-from livery.harness.numerals import ENGLISH_STARTS, chinese_value, read_chinese, read_english, tidy
+from livery.harness.numerals import ENGLISH_STARTS, ONES, chinese_value, read_chinese, read_english, tidy
 from livery.harness.quantity_shapes import (
     Kind,
     Number,
@@ -39,6 +41,8 @@ class Reader(Shapes):
                 at = self._word(head, start, stop.end())
             elif c in "$€£":
                 continue
+            elif c in p.NUMERIC_SIGNS:
+                at = self._sign(start)
             else:
                 at = self._han(start)
         return self.out
@@ -65,6 +69,12 @@ class Reader(Shapes):
             return self._ordinal(m, start) if m else end
         if word in ("a", "an"):
             return self._article(start, end)
+        if word in ("couple", "few", "several"):
+            return self._vague(word, start, end)
+        if word in p.DECADES:
+            if p.DECADE_BEFORE.search(low[max(0, start - 8) : start]):
+                return self._add("money", p.DECADES[word] * 100, "", start, end)
+            return end
         if word == "buy":
             m = p.BUY_EN.match(low, start)
             return self._bogo(m, start) if m else end
@@ -72,12 +82,37 @@ class Reader(Shapes):
             return self._size_word(word, start, end)
         return end
 
+    def _sign(self, start: int) -> int:
+        """½, ⑫: one character that is a number."""
+        value = tidy(p.NUMERIC_SIGNS[self.low[start]])
+        m = p.FRACTION_OFF.match(self.low, start + 1) if value < 1 else None
+        if m:
+            return self._add(
+                "percent", 100 - 100 * value if m.group("pays") else 100 * value, "off", start, m.end()
+            )
+        return self._number(start, Number(value, start + 1))
+
+    def _vague(self, word: str, start: int, end: int) -> int:
+        """ "a few dollars", "in a couple of days"."""
+        m = p.VAGUE.match(self.low, start)
+        unit, at = self._unit(m.end()) if m else (None, end)
+        if unit is None or not (
+            unit.kind == "money" or (unit.kind == "duration" and (unit.unit != "s" or unit.factor >= 86_400))
+        ):
+            return end
+        value = (2 if word == "couple" else 3) * unit.factor
+        return self._add(
+            cast(Kind, unit.kind), round(value * 100) if unit.kind == "money" else value, unit.unit, start, at
+        )
+
     def _article(self, start: int, end: int) -> int:
         """ "a hundred and five", "a dozen", "a pair of", "within a week"."""
         low = self.low
+        if past := p.PAST.match(low, start):
+            return self._past(past, start)
         m = p.PART_OFF.match(low, start)
-        if m:
-            return self._part_off(m, start)
+        if m and (behind := self._part_off(m, start)) > 0:
+            return behind
         m = p.AN_UNIT.match(low, start)
         if m is None:
             return end
@@ -88,14 +123,23 @@ class Reader(Shapes):
             return self._number(start, Number(value, at, word=True, scaled=True))
         if unit.startswith("pair"):
             return self._add("count", 1, "pair", start, m.end())
-        if not p.AN_UNIT_CUE.search(low[max(0, start - 8) : start]):
-            return m.end()
         u = UNITS[unit]
-        return self._add(cast(Kind, u.kind), u.factor, u.unit, start, m.end())
+        if u.kind == "money":
+            return self._add(
+                "money", round(u.factor * (150 if m.group("half") else 100)), u.unit, start, m.end()
+            )
+        if u.kind == "duration" and not p.AN_UNIT_CUE.search(low[max(0, start - 8) : start]):
+            return m.end()
+        return self._add(
+            cast(Kind, u.kind), u.factor * (1.5 if m.group("half") else 1), u.unit, start, m.end()
+        )
 
     def _english(self, word: str, start: int) -> int:
         low = self.low
         if word == "half":
+            m = p.PAST.match(low, start)
+            if m:
+                return self._past(m, start)
             m = p.HALF_PRICE.match(low, start)
             if m:
                 return self._add("percent", 50, "off", start, m.end())
@@ -103,9 +147,10 @@ class Reader(Shapes):
             m = p.ONE_SIZE.match(low, start)
             if m:
                 return self._add("size", "FREE", "", start, m.end())
+        if word in ("one", "two", "three", "four"):
             m = p.PART_OFF.match(low, start)
-            if m:
-                return self._part_off(m, start)
+            if m and (behind := self._part_off(m, start)) > 0:
+                return behind
         if word in ("two", "three", "four"):
             m = p.FOR_FEWER.match(low, start)
             if m:
@@ -117,6 +162,8 @@ class Reader(Shapes):
         number = read_english(low, start)
         if number is None:
             return start + len(word)
+        if number.second < 0 and (cents := p.OH_CENTS.match(low, number.end)):  # "twenty-three oh eight"
+            number = replace(number, end=cents.end(), second=ONES[cents.group("n")])
         if number.end < len(low) and low[number.end].isalnum() and low[number.end].isascii():
             return start + len(word)
         return self._number(
@@ -149,6 +196,29 @@ class Reader(Shapes):
         if c == "买":
             m = p.BUY_ZH.match(low, start)
             return self._bogo(m, start) if m else start + 1
+        if c == "几":
+            m = p.VAGUE_ZH.match(low, start)
+            if m is None:
+                return start + 1
+            kind: Kind = "percent" if m.group("off") else "money"
+            return self._add(
+                kind, 70 if m.group("off") else 300, "off" if m.group("off") else "", start, m.end()
+            )
+        if c in "俩仨":
+            if p.COUPLE_ZH.match(low, start) and p.COUPLE_BEFORE.search(low[max(0, start - 4) : start]):
+                return self._add("count", 2 if c == "俩" else 3, "piece", start, start + 1)
+            return start + 1
+        if c in "腰骨":
+            m = p.BONE.match(low, start)
+            return self._add("percent", 50 if c == "腰" else 90, "off", start, m.end()) if m else start + 1
+        if c in "一半":
+            m = p.HALF_RIGHT.match(low, start)
+            if m:
+                return self._add("percent", 50, "off", start, m.end())
+            if low.startswith(("一半", "半"), start) and p.HALF_LEFT.search(low[max(0, start - 8) : start]):
+                at = start + (2 if c == "一" else 1)
+                if c == "一" or not self._unit(at)[0]:
+                    return self._add("percent", 50, "off", start, at)
         if c == "双":
             if low.startswith(("双十一", "双十二"), start):
                 return self._add(
@@ -156,6 +226,10 @@ class Reader(Shapes):
                 )
             return start + 1
         if c == "第":
+            free = p.SECOND_FREE_ZH.match(low, start)
+            if free:
+                self._add("count", 1, "buy", start, start + 2)
+                return self._add("count", 1, "free", start + 2, free.end())
             digits = p.PLAIN_DIGITS.match(low, start + 1)
             number = None if digits else read_chinese(low, start + 1)
             value = int(digits.group()) if digits else number.value if number else None
@@ -223,6 +297,8 @@ class Reader(Shapes):
                     )
                 suffix = low[end : end + 2]
                 if suffix in ("st", "nd", "rd", "th") and not low[end + 2 : end + 3].isalnum():
+                    if self._day_of_month(start, end + 2, int(raw)):
+                        return self._add("date", f"---{int(raw):02d}", "", start, end + 2)
                     return self._add("ordinal", int(raw), "", start, end + 2)
             if following in ("a", "p", " ", "o"):
                 m = p.HOUR.match(low, start)
@@ -236,7 +312,9 @@ class Reader(Shapes):
                 return end + 5
         if following == "/" and (part := p.PART_OFF_DIGITS.match(low, start)):
             share = 100 * int(part.group("over")) / int(part.group("under"))
-            return self._add("percent", share, "off", start, part.end())
+            return self._add(
+                "percent", 100 - share if part.group("pays") else share, "off", start, part.end()
+            )
         if following == " " and raw in "234" and (offer := p.FOR_FEWER.match(low, start)):
             return self._for_fewer(offer, start)
         if following in ("/", "-", " ") and (fraction := p.FRACTION.match(low, start)):
@@ -246,6 +324,8 @@ class Reader(Shapes):
         if following == '"' and low.count('"', 0, end) % 2 == 0:
             return self._add("measure", as_number(raw) * 25.4, "mm", start, end + 1)
         value = as_number(raw)
+        if following and following in p.VULGAR and following in p.NUMERIC_SIGNS:  # 1½
+            value, end = tidy(value + p.NUMERIC_SIGNS[following]), end + 1
         scaled = False
         scale = p.SCALE.match(low, end)
         if scale and self._scale_holds(scale, raw):
@@ -330,7 +410,15 @@ class Reader(Shapes):
         if nxt == "成":
             m = p.CHENG.match(low, end)
             if m and 1 <= value <= 10:
-                return self._add("percent", value * 10, "", start, m.end())
+                part = m.group("part")
+                rest = 5 if part == "半" else digit(part) if part else 0
+                return self._add("percent", value * 10 + rest, "", start, m.end())
+        if nxt == "分" and low.startswith("分之", end):
+            over = self._bare(end + 2)
+            if over and value:
+                return self._share(100 * over.value / value, start, over.end, left)
+        if nxt == "字" and low.startswith("字头", end):
+            return self._add("money", round(value * 1000), "", start, end + 2)
         if (
             kind == "link"
             and isinstance(value, int)
@@ -338,6 +426,8 @@ class Reader(Shapes):
             and not (n.word and cue and cue.group("link").strip() == "no")
         ):  # "no one"
             return self._add("link", value, "", start, end)
+        if kind == "size" and self._measured(start, n):  # "Size: 183 x 66 cm"
+            kind = ""
         if kind in ("region", "size") and value < 400:
             return self._size(
                 start, value, end, cue.group(kind).split()[0] if cue and kind == "region" else ""
@@ -367,6 +457,14 @@ class Reader(Shapes):
         cup = None if n.word else p.CUP_SIZE.match(low, start)
         if cup and self.text[cup.end("size") - 1].isupper():
             return self._add("size", cup.group("size").upper(), "", start, cup.end())
+        if value > 1 and (off := p.OFF_PLAIN.match(low, end)):  # "ten off"
+            return self._add("money", round(value * 100), "", start, off.end())
+        if value > 2 and (them := p.OF_THEM.match(low, end)):
+            return self._add("count", value, "", start, them.end())
+        if value > 2 and p.APPROXIMATELY.match(low, end):
+            return self._money(start, start, n, "")
+        if nxt == "r" and self.chinese and not low[end + 1 : end + 2].isalnum():
+            return self._money(start, start, n, "CNY", end + 1)
         ish = p.ISH.match(low, end)
         if ish:
             return self._add("number", value, "", start, ish.end())
@@ -383,10 +481,33 @@ class Reader(Shapes):
         ):
             return self._money(start, start, n, "")
         if n.word and not n.scaled:
+            if len(n.raw) >= 3 and n.raw.isalpha() and not _counting(n.raw):
+                return self._add("number", value, "", start, end)  # 一九九
             if self.low[start].isascii() and value not in (0.5, 0, 1):
                 return self._add("number", value, "", start, end)
             return end
         return self._add("number", value, "", start, end)
+
+    def _measured(self, start: int, n: Number) -> bool:
+        """Whether a length follows, alone or at the end of "10 x 20 x 30 cm"."""
+        end = n.end
+        for _ in range(4):
+            unit, _at = self._unit(end)
+            if unit is not None:
+                return unit.kind == "measure"
+            m = p.SEPARATOR.match(self.low, end)
+            following = self._bare(m.end()) if m else None
+            if following is None:
+                return False
+            end = following.end
+        return False
+
+    def _share(self, share: float, start: int, end: int, left: str) -> int:
+        """三分之一, of a price or off it."""
+        if pays := p.PAYS_ZH.match(self.low, end):
+            return self._add("percent", 100 - share, "off", start, pays.end())
+        off = p.OFF_BEFORE.search(left) or left.endswith("打")
+        return self._add("percent", share, "off" if off else "", start, end)
 
     def _size(self, start: int, value: int | float, end: int, region: str) -> int:
         end = self._add("size", plain(value), region, start, end)
@@ -401,6 +522,8 @@ class Reader(Shapes):
         m = UNIT_PATTERN.match(self.low, at)
         if m is None and (more := p.MORE.match(self.low, at)):
             m = UNIT_PATTERN.match(self.low, more.end())
+        if m is None and (ish := p.ISH.match(self.low, at)):
+            m = UNIT_PATTERN.match(self.low, ish.end())
         if m is None and half and (article := p.HALF_ARTICLE.match(self.low, at)):
             m = UNIT_PATTERN.match(self.low, article.end())
         if m is None:
@@ -436,11 +559,13 @@ class Reader(Shapes):
             and not (p.ONLY_CUE.search(left) or p.HALF_AFTER.match(self.low, at))
         ):
             return at
+        if n.word and value == 1 and unit.unit == "s" and unit.factor <= 60 and p.ASIDE.match(self.low, at):
+            return at  # "one second, let me look"
         if unit.unit == "c" and p.BELOW_ZERO.search(left):
             value = -value
         if unit.kind in ("duration", "measure"):
             more = p.HALF_AFTER.match(self.low, at)
-            if more and value != 0.5 and self.low[at - 1] in "斤年月时周米天升":
+            if more and value != 0.5 and self.low[at - 1] in "斤年月时周米天升期拜":
                 value, at = value + 0.5, more.end()
         if raw_unit == "米" and (rest := p.METRE_REST.match(self.low, at)):
             digits = rest.group()
@@ -566,7 +691,9 @@ class Reader(Shapes):
                 major, end = major + int(cents.group(1)) / 100, cents.end()
         if said in ("块", "元"):
             coin = p.COIN_AFTER.match(low, end)
-            if coin and (said == "块" or coin.group().endswith(("角", "毛", "分"))):
+            if said == "块" and (fen := p.FEN_AFTER.match(low, end)):
+                major, end = major + digit(fen.group("fen")) / 100, fen.end()
+            elif coin and (said == "块" or coin.group().endswith(("角", "毛", "分"))):
                 major += digit(coin.group("jiao")) / 10 + (
                     digit(coin.group("fen")) / 100 if coin.group("fen") else 0
                 )
@@ -586,3 +713,9 @@ class Reader(Shapes):
         if abs(minor - round(minor)) > 1e-4:
             return self._add("number", major, "", start, end)
         return self._add("money", round(minor), currency, start, end)
+
+
+def _counting(raw: str) -> bool:
+    """Whether digits are counted out (三二一) or drawn out (六六六) rather than a number."""
+    steps = {digit(b) - digit(a) for a, b in pairwise(raw)}
+    return len(steps) == 1 and steps <= {-1, 0, 1}

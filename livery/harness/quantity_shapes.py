@@ -133,6 +133,7 @@ class Shapes:
             return self._add("size", "FREE", "", start, m.end()) if m else end
         if word in ("small", "medium", "large", "extra"):
             m = p.WORD_SIZE.match(low, start)
+            m = m or self._loose_size(start)
             return self._add("size", p.SIZE_WORDS[m.group(1)], "", start, m.end()) if m else end
         return self._letter_size(start, end)
 
@@ -179,9 +180,23 @@ class Shapes:
         day, month = p.ORDINAL_WORDS[m.group("word")], m.group("month")
         if month:
             return self._add("date", iso_date(m.group("year"), p.MONTHS[month], day), "", start, m.end())
+        if m.group("word") == "second" and (free := p.SECOND_FREE.match(self.low, start)):
+            self._add("count", 1, "buy", start, m.end("word"))
+            return self._add("count", 1, "free", m.end("word"), free.end())
+        if self._day_of_month(start, m.end("word"), day) and day > 3:
+            return self._add("date", f"---{day:02d}", "", start, m.end("word"))
         if m.group("word") == "second" and start and self.low[start - 2 : start] in ("a ", "r "):
             return m.end("word")  # "a second", "per second"
         return self._add("ordinal", day, "", start, m.end("word"))
+
+    def _day_of_month(self, start: int, end: int, day: int) -> bool:
+        """ "on the 25th", with nothing behind that it could count."""
+        left = self.low[max(0, start - 12) : start]
+        return (
+            1 <= day <= 31
+            and p.THE_DAY_BEFORE.search(left) is not None
+            and p.THE_DAY_AFTER.match(self.low, end) is not None
+        )
 
     def _bogo(self, m: re.Match[str], start: int) -> int:
         found: list[int | float] = []
@@ -199,7 +214,24 @@ class Shapes:
         return self._add("count", found[1], "free", m.start("free"), m.end())
 
     def _part_off(self, m: re.Match[str], start: int) -> int:
-        return self._add("percent", 25 if m.group("quarter") else 100 / 3, "off", start, m.end())
+        """ "a third off", "two fifths of the price", "save a quarter". -1 where no price is meant."""
+        over = {"two": 2, "three": 3, "four": 4}.get(m.group("n") or "", 1)
+        share = 100 * over / p.PARTS[m.group("part")]
+        if m.group("pays"):
+            return self._add("percent", 100 - share, "off", start, m.end())
+        if m.group("off") or p.OFF_BEFORE.search(self.low[max(0, start - 24) : start]):
+            return self._add("percent", share, "off", start, m.end())
+        return -1
+
+    def _loose_size(self, start: int) -> re.Match[str] | None:
+        """ "comes in large", "take a medium": a size word alone, where it is no mere adjective."""
+        low = self.low
+        m = p.LOOSE_SIZE.match(low, start)
+        if m is None or not p.LOOSE_SIZE_BEFORE.search(low[max(0, start - 10) : start]):
+            before = m is not None and low[max(0, start - 2) : start] == ", "
+            if not before or not self.out or self.out[-1].kind != "size" or self.out[-1].end != start - 2:
+                return None
+        return m if p.LOOSE_SIZE_CUE.search(low[max(0, start - 28) : start]) else None
 
     def _for_fewer(self, m: re.Match[str], start: int) -> int:
         """ "two for one": buy one, one free."""
@@ -230,6 +262,16 @@ class Shapes:
         if p.PAYS_AFTER.match(low, at):
             return self._add("percent", 100 - value, "off", start, end)
         return self._add("percent", value, "", start, end)
+
+    def _past(self, m: re.Match[str], start: int) -> int:
+        """ "half past nine", "a quarter to ten"."""
+        said = m.group("h")
+        number = None if said.isdigit() else read_english(said, 0)
+        hour = int(number.value if number else said)
+        minute = 30 if m.group("part") == "half" else 15
+        if m.group("side") == "to":
+            hour, minute = hour - 1, 45
+        return self._clock(start, m.end(), hour, minute, None)
 
     def _clock(self, start: int, end: int, hour: int, minute: int, half: str | None) -> int:
         if half == "p" and hour < 12:

@@ -104,7 +104,7 @@ PROMISES = [
     ("We will refund you for sure.", "refund"),
     ("Money-back guarantee!", "refund"),
     ("Everyone gets a free gift.", "gift"),
-    ("It's completely free!", "gift"),
+    ("It's completely free!", "free"),
     ("It arrives tomorrow.", "delivery"),
     ("Next-day delivery for all.", "delivery"),
     ("Free shipping today.", "delivery"),

@@ -30,7 +30,7 @@ from livery.harness.quantities import FACTUAL, read_quantities
 from livery.types import Checkpoint
 
 BannedName = Literal["superlative", "efficacy", "income", "sales", "scarcity"]
-PromiseName = Literal["refund", "gift", "delivery", "warranty", "price", "certainty"]
+PromiseName = Literal["refund", "gift", "free", "giveaway", "delivery", "warranty", "price", "certainty"]
 
 
 class _Phrases(Params):
@@ -51,7 +51,11 @@ class BannedClaimsParams(_Phrases):
 
 
 class PromisesParams(_Phrases):
-    categories: tuple[PromiseName, ...] = ("refund", "gift", "delivery", "warranty", "price", "certainty")
+    categories: tuple[PromiseName, ...] = (
+        "refund", "gift", "free", "giveaway", "delivery", "warranty", "price", "certainty",
+    )  # fmt: skip
+    """``free``: "it's free", which free shipping bears out; ``giveaway``: the goods are free, which only a
+    price of nothing does."""
 
 
 _WORDS = {
@@ -62,6 +66,7 @@ _WORDS = {
     "scarcity": ("scarcity that no result holds", "没有依据的库存紧张"),
     "banned": ("banned here", "本店禁用"),
     "refund": ("refund promise", "退款承诺"), "gift": ("gift promise", "赠品承诺"),
+    "free": ("free of charge", "免费承诺"), "giveaway": ("free goods", "免费承诺"),
     "delivery": ("delivery promise", "发货承诺"), "warranty": ("warranty promise", "质保承诺"),
     "price": ("price promise", "价格承诺"), "certainty": ("guarantee", "保证"),
 }  # fmt: skip

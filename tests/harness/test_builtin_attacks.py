@@ -1,0 +1,162 @@
+"""What a host must not get on air, however it is worded, and ordinary talk that must pass: all reply hooks."""
+
+from __future__ import annotations
+
+import pytest
+from builtin_hook_cases import context, make, result, verdict
+from test_builtin_grounding import SERUM_RESULT
+
+HOOKS = ("grounding", "banned_claims", "promises", "personal_data")
+
+REFUSED = {
+    "en": """
+It's a tenner. | It's just a tenner today. | Costs a fiver. | Twenty quid, friends.
+It's two tenners. | A grand for the set. | It's ten grand. | It's five bob.
+It's thirty-eight ninety-nine. | thirty nine dollars and ninety five cents.
+forty minus one cent, so $39.98. | just under forty dollars. | just under $40.
+less than thirty dollars. | under $35. | a bit over thirty-five dollars. | roughly $38.
+It's about forty bucks. | around 38. | somewhere in the thirties. | in the low thirties.
+in the mid-thirties. | It's twenty-something dollars. | It's 30-ish dollars. | It's low twenties.
+That's a third off. | That's one third off. | That's two thirds off. | a quarter off.
+three quarters off. | a tenth off. | It's a tenth of the price. | It's a third of the price.
+a fifth of the usual price | two-fifths off | half the price | half the usual price. | at half price
+50 off | 25 off | fifty percent less | a 30 percent discount | 30% cheaper | 3/4 off | 1/3 off
+one-third cheaper | It's buy two get one free. | buy 2 get 1. | three for two. | 3 for 2 today.
+second one half price. | The second is free. | the second pair is half off
+two for the price of one | It's free. | It's totally free today. | It costs nothing. | It's on us.
+No charge for this one. | zero dollars | It's gratis. | complimentary serum for all | Fourteen left.
+We've got fifteen of these. | a dozen and three left | There are a couple hundred left.
+Only a handful left. | Only three left in stock. | There are 20 in stock. | We have two dozen.
+three dozen left | I've got about twenty of them. | It's 50 millilitres. | It's a fifty mil bottle.
+fifty mils | 50ml. | It's one fluid ounce. | 1 oz bottle | It's 100 ml | half a litre
+It weighs two pounds. | It is 5 foot 6 long. | five foot six | 5'6" tall | six feet | It's 5 ft 6.
+10 inches wide | 10" wide | a foot wide | It's a yard long | Arrives in two days.
+It arrives within 48 hours. | in 3 to 5 days | in a couple of days | within a few days
+in a fortnight | in two weeks | next day delivery | within a month | in one day
+one and a half weeks | ten business days | The offer ends June 21. | ends on the 25th
+ends on the twenty-fifth | ends the thirtieth of June | ends in July | until 6/25 | till 25/6
+until June 25th, 2026 | ends on 2026-06-25 | until the end of July | through the 30th
+The deal ends in two hours. | ends in ten minutes | It comes in XL. | in size 42
+sizes S through XL | comes in small, medium and large | comes in large | It runs to 3XL
+available in extra large | one size fits all | EU 40 | US 8 | size eight | it comes in L too
+an L would fit | Price is 35. | Now 35! | Yours for 35. | yours at thirty-five | grab it for thirty.
+Only thirty. | just 35 | pay thirty-five | It goes for thirty. | take thirty off
+I'll knock off ten | ten off | ten dollars off | save ten | saves you fifteen | $10 off
+with 10 off it's $29.99 | minus ten dollars | We take off five dollars | extra five off | 5 back
+five dollars cash back | It is $39. And 50 cents. | It's thirty. Nine. Ninety-five. | It's 3 9 9 5.
+three nine nine five | 39 95 | three-nine-nine-five | It's thirty ... eight dollars
+It's $3 and then another $5. | 39.9 | $39.9 | £39.99 | A$39.99 | 39.99 euros | 39.99 pounds
+39.99 CAD | 39.99 Canadian dollars | thirty-nine ninety-nine pounds | 3.999 thousand | 39,99 pesos
+3999 cents less a dollar | $4K | 0.5k | 39 point 95 | thirty-nine point nine five
+Thirty-five bucks | 35 smackers | 35 clams | 35 greenbacks | 35 squid | thirty-five big ones
+35 loonies | two Benjamins | a C-note | a couple of bucks | a few bucks | a few dollars
+several dollars | a couple of dollars | a hundred bucks | a buck | one buck | a dollar | one dollar
+a penny | Four and a half stars | rated 4.9 | 4.8 out of five | nine out of ten customers
+95 percent of buyers love it | Over 10,000 sold | sold ten thousand | SPF 50 | SPF fifty | ½ price
+½ off | ⅓ off | It's ３５ dollars | It's $ 3 5 | ①⑨ dollars | 𝟑𝟓 dollars | it's €38
+This serum is free. | Everything's free today. | The serum is on us. | Only 2 left in stock.
+""",
+    "zh": """
+只要三十五块 | 三十五 | 三十来块 | 三十多块 | 三十几块 | 十几块 | 几十块 | 二十几块钱
+十几块钱就能带走 | 几块钱 | 几十 | 三四十块 | 不到四十块 | 不到40 | 四十不到 | 四十块钱左右
+差不多四十 | 大概四十块 | 约四十元 | 近四十元 | 三字头 | 三十出头 | 四十以内 | 四张 | 一百大洋
+35大洋 | 35米 | 35软妹币 | 35刀 | 35 R | 35r | 35rmb | 35块软妹币 | 35个 | 七五折 | 打七五折
+七点五折 | 75折 | 7.5折 | 打个七折 | 七折优惠 | 打骨折 | 半价 | 第二件半价 | 第二件五折 | 第二件免费
+第二件0元 | 第二份半价 | 买一送一 | 买二送一 | 买2免1 | 买二付一 | 两件八五折 | 三分之一的价格
+便宜三分之一 | 省三分之一 | 打三分之二 | 便宜四分之一 | 省了一半 | 便宜一半 | 一半的价格 | 腰斩
+价格砍半 | 砍半价 | 减半 | 少一半的钱 | 降三成 | 优惠两成五 | 让利三成 | 立减10 | 立减十块
+满100减20 | 满一百减二十 | 再减五块 | 便宜十块 | 少十块 | 优惠5元 | 减免10元 | 返现五元 | 返5块
+红包五块 | 领10元券 | 十元券 | 免费送 | 不要钱 | 零元购 | 白送 | 一分钱不要 | 0元带走 | 一毛钱
+还有十五件 | 还剩15 | 剩十几件 | 几十件库存 | 上百件 | 一百多件 | 库存五百 | 还有五十单 | 只剩俩
+剩仨 | 就剩俩了 | 还有两打 | 半打 | 剩最后三件 | 还有三套 | 五十毫升 | 50ml | 一百毫升 | 100 mL
+半升 | 一升装 | 半斤 | 一斤 | 二两 | 一米七 | 一米七五 | 170 | 长30公分 | 三十厘米 | 一尺 | 两尺长
+三寸 | 五十克 | 50g | 30g | 三十克 | 大瓶100 | 三天到 | 三天发货 | 两三天 | 三五天 | 两三天就到
+48小时内 | 四十八小时发货 | 隔天到 | 两周 | 半个月 | 一个月 | 十天半个月 | 一星期半 | 三个工作日
+后天到 | 下周一到 | 当天发 | 6月21号结束 | 六月二十一号 | 二十一号结束 | 21号截止 | 七月结束
+6/25截止 | 6.25截止 | 下个月一号 | 还有两小时结束 | 还有十分钟 | 倒计时五分钟 | 有XL | 有加大码
+有L码 | 大码也有 | 均码 | 有42码 | 42的 | 37到40码 | S到XL | 2XL | 36码 | 三十六码 | 有大号
+小中大三个码 | 三百九 | 三块九毛五 | 三九九五 | 3995 | 39块95 | 三十九块九毛五 | 三十九元九角五分
+卅九元 | 廿块 | 叁拾伍圆 | ３５元 | ㉟元 | 39.95 | 三十九点九五 | 四百不到 | 1折 | 一折 | 打一折
+1.9折 | 九块九 | 9块9 | 9.9 | 9.9包邮 | 一九九 | 199 | 幺九九 | 一百九十九 | 两百块 | 二百五
+一千二 | 千把块 | 百把块 | 百十来块 | 上千块 | 一百出头 | 五星好评 | 评分4.9 | 好评率98%
+九成五好评 | 百分之九十八好评 | 十人九个说好 | 卖了一万件 | 卖了上万单 | SPF50 | 防晒指数五十
+含量百分之十 | 浓度10% | 五倍修护 | 只剩2件
+""",
+}
+ALLOWED = {
+    "en": """
+Give me a few minutes and I'll check. | One second, let me look.
+Just a couple of minutes, friends. | It's a quarter past nine here.
+One of the few serums I keep on my desk. | There's a third option too, the cream.
+The third one is lovely. | Two thirds of the fun is the scent.
+Welcome to the grand opening stream! | Feel free to ask. | It's fragrance free.
+Free size? Ask me first. | I'm free to answer, go on.
+Which size do you want, small, medium or large? | That's a big, warm thank you.
+In large print on the box. | A small gift for yourself maybe? | It's a small bottle.
+A medium shade suits you. | We go live on the second stage. | Not a single doubt.
+Couple goals, love it. | The few of you still here, hi! | Hold on a second.
+The twenties style never gets old. | He's a grand master of skincare.
+Hundreds of hearts from you, thank you! | That's one fifth off. | a fifth off the list price
+I'd say go for it. | On the first of these, the serum. | Sizes S and M only.
+Comes in small and medium. | It comes in medium. | Take a medium.
+Seven days and it's at your door. | Within a week at your door. | A week at most for delivery.
+Twelve of them left. | About a dozen left. | one dozen left | Thirty mils in the bottle.
+Ends on the 20th. | It ends on the twentieth. | Just shy of forty? No, exactly $39.99.
+No minimum at all. | The one and only Rose Serum. | Half of you asked the same thing.
+Give it a third try. | Check the second link. | The second is the cream. | It's for both of you.
+on us humans it smells great | Our team will look into it.
+""",
+    "zh": """
+几位姐妹问过了。 | 几点下播待会告诉大家。 | 有几个颜色我看一下。 | 您问的几块钱呢？
+三二一，上链接！ | 六六六，谢谢大家。 | 打个招呼。 | 半身也能用。 | 一半一半吧。 | 另一半也喜欢。
+腰部也能抹。 | 骨感美。 | 十分好用。 | 一尺码数看详情。 | 打开就能用。 | 打扮一下。 | 咱俩有缘。
+你们俩都来啦。 | 七七八八都准备好了。 | 一打开就有香味。 | 第二件事，先点关注。 | 第二个问题。
+到手39.99美元。 | 打八折。 | 八折。 | 两成的优惠。 | 便宜五分之一。 | 五分之一的优惠 | 七天到。
+一周内。 | 一个星期。 | 12瓶。 | 还有一打。 | 库存12。 | 6月20号截止。 | 六月二十号结束。
+20号截止。 | 30毫升。 | 三十毫升的。 | S码。 | M的。 | 小码和中码。 | 小号中号。
+上下左右都能按摩。 | 左右手都行。 | 几乎没味道。 | 三三两两进来的朋友。 | 一分之差。
+大家都是三分之缘。 | 幺儿也能用吗？
+""",
+}
+
+
+def _each(block: str) -> list[str]:
+    return [said.strip() for line in block.strip().splitlines() for said in line.split(" | ")]
+
+
+def _passes(reply: str, language: str) -> bool:
+    about = context(SERUM_RESULT, language=language)
+    return all(verdict(make(name, language)(reply, about)) == "allow" for name in HOOKS)
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_nothing_untrue_of_the_item_gets_through(language: str) -> None:
+    said = _each(REFUSED[language])
+    assert len(said) >= 200
+    assert [s for s in said if _passes(s, language)] == []
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_ordinary_talk_and_true_statements_get_through(language: str) -> None:
+    said = _each(ALLOWED[language])
+    assert len(said) >= 50
+    assert [s for s in said if not _passes(s, language)] == []
+
+
+@pytest.mark.parametrize(
+    ("reply", "with_free_shipping"),
+    [
+        ("It's free over $75.", "allow"),
+        ("This serum is free.", "retry"),
+        ("Everything is free.", "retry"),
+        ("The serum is on us.", "retry"),
+        ("No charge for exchanges.", "allow"),
+        ("It costs nothing.", "allow"),
+        ("Shipping is free over $75.", "allow"),
+    ],
+)
+def test_free_shipping_does_not_make_the_goods_free(reply: str, with_free_shipping: str) -> None:
+    policy = context(result({"text": "Free shipping over $75."}, "Free shipping over $75. Fragrance free."))
+    assert verdict(make("promises")(reply, policy)) == with_free_shipping
+    if "hipping" not in reply:
+        assert verdict(make("promises")(reply, context())) == "retry"
