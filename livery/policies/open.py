@@ -5,10 +5,11 @@
 ``llamacpp:/path/model.gguf?lora=a.gguf&threads=2&slots=2``     another GGUF, in process
 ``openai:http://127.0.0.1:8080/v1?model=NAME&actions=text``     a server
 ``scripted:host``, ``scripted:silent``, ``scripted:play.yaml``  no model
+``hf:/path/folder?lora=adapter&batch=16&device=cuda``           a transformers model (the training extra)
 ==============================================================  ===========================================
 
-The fields after ``?`` are those of `LlamaCppOptions` and `EndpointOptions` (``ctx`` for context; ``lora`` may
-be repeated and scaled: ``lora=a.gguf*0.5``). Secrets have no place in a URI.
+The fields after ``?`` are those of `LlamaCppOptions`, `EndpointOptions` and `HfOptions` (``ctx`` for context;
+``lora`` may be repeated and scaled: ``lora=a.gguf*0.5``). Secrets have no place in a URI.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ SCHEMES = {
     "llamacpp": "llamacpp: (embedded model) or llamacpp:/path/model.gguf?lora=...&threads=1&slots=2&ctx=4096",
     "openai": "openai:http://127.0.0.1:8080/v1?model=NAME&actions=text|native&grammar=llamacpp|structured",
     "scripted": "scripted:host, scripted:silent, scripted:instant or scripted:/path/script.yaml",
+    "hf": "hf: (embedded model) or hf:/path/folder?lora=...&batch=16&ctx=4096&device=cpu (livery[training])",
 }
 _SECRET = ("key", "api_key", "apikey", "token", "password", "secret")
 
@@ -41,7 +43,7 @@ def open_policy(
     """Open the policy that ``uri`` names. An embedded model is loaded here: call it off the event loop.
 
     Args:
-        loras: more adapters for ``llamacpp:`` (the command line's ``--lora``).
+        loras: more adapters for ``llamacpp:`` and ``hf:`` (the command line's ``--lora``).
         threads: for ``llamacpp:``, where the URI does not say; 0 measures.
         progress: draw a bar while the embedded model downloads.
         rng: jitter of an endpoint's retries.
@@ -56,6 +58,8 @@ def open_policy(
         case "openai":
             _no_loras(uri, loras)
             return _endpoint(uri, rest, rng)
+        case "hf":
+            return _hf(uri, rest, tuple(loras))
         case "scripted":
             from livery.policies.scripted import open_script
 
@@ -70,7 +74,7 @@ def open_policy(
 
 def _no_loras(uri: str, loras: Sequence[Path]) -> None:
     if loras:
-        raise InputError.at(uri, "LoRA adapters are for llamacpp: policies", code="policy-lora")
+        raise InputError.at(uri, "LoRA adapters are for llamacpp: and hf: policies", code="policy-lora")
 
 
 class _Fields:
@@ -88,6 +92,17 @@ class _Fields:
     def all(self, name: str) -> list[str]:
         self._known.add(name)
         return [value for key, value in self._pairs if key == name]
+
+    def adapters(self) -> list[tuple[Path, float]]:
+        """The ``lora`` fields: paths and scales."""
+        found: list[tuple[Path, float]] = []
+        for text in self.all("lora"):
+            name, star, scale = text.rpartition("*")
+            try:
+                found.append((Path(name), float(scale)) if star else (Path(text), 1.0))
+            except ValueError:
+                self.fault("lora", f"found {text!r}; expected a path, or a path and its scale: a.gguf*0.5")
+        return found
 
     def text(self, name: str, default: str, among: Sequence[str] = ()) -> str:
         value = next(iter(self.all(name)), default)
@@ -130,13 +145,7 @@ def _llamacpp(uri: str, rest: str, loras: tuple[Path, ...], threads: int, progre
     path, _, query = rest.partition("?")
     fields = _Fields(uri, query)
     defaults = LlamaCppOptions()
-    adapters = [(lora, 1.0) for lora in loras]
-    for text in fields.all("lora"):
-        name, star, scale = text.rpartition("*")
-        try:
-            adapters.append((Path(name), float(scale)) if star else (Path(text), 1.0))
-        except ValueError:
-            fields.fault("lora", f"found {text!r}; expected a path, or a path and its scale: a.gguf*0.5")
+    adapters = [*((lora, 1.0) for lora in loras), *fields.adapters()]
     options = LlamaCppOptions(
         model=Path(path).expanduser() if path else None,
         loras=tuple(adapters),
@@ -152,6 +161,31 @@ def _llamacpp(uri: str, rest: str, loras: tuple[Path, ...], threads: int, progre
     )
     fields.check()
     return LlamaCppPolicy.open(options, uri=uri)
+
+
+def _hf(uri: str, rest: str, loras: tuple[Path, ...]) -> Policy:
+    from livery.policies.hf_loading import needed
+
+    needed("torch", "transformers")
+    from livery.policies.hf import HfOptions, HfPolicy
+
+    path, _, query = rest.partition("?")
+    fields = _Fields(uri, query)
+    defaults = HfOptions()
+    adapters = [*((lora, 1.0) for lora in loras), *fields.adapters()]
+    options = HfOptions(
+        model=path,
+        loras=tuple(adapters),
+        batch=fields.count("batch", defaults.batch, least=1),
+        context=fields.count("ctx", defaults.context, least=256),
+        temperature=fields.number("temperature", defaults.temperature),
+        top_p=fields.number("top_p", defaults.top_p),
+        dtype=fields.text("dtype", defaults.dtype),
+        device=fields.text("device", defaults.device),
+        prefix_mib=fields.count("prefix_mib", defaults.prefix_mib),
+    )
+    fields.check()
+    return HfPolicy.open(options, uri=uri)
 
 
 def _endpoint(uri: str, rest: str, rng: Random | None) -> Policy:

@@ -1,6 +1,7 @@
 """What every policy owes its callers, whichever engine stands behind it."""
 
 import asyncio
+from importlib.util import find_spec
 
 import pytest
 from policies_requests import MESSAGES, request
@@ -12,7 +13,14 @@ from livery.policies.policy import PromptMessage
 
 MODELS = ["llamacpp", "endpoint-text", "endpoint-native"]
 SCRIPTS = ["scripted:host", "scripted:instant"]
-EVERY = [pytest.param(name, marks=pytest.mark.model) for name in MODELS] + SCRIPTS
+HF = pytest.param(
+    "hf",
+    marks=pytest.mark.skipif(
+        not find_spec("torch"), reason="needs the training extra: torch is not installed"
+    ),
+)
+MODELLED = [*(pytest.param(name, marks=pytest.mark.model) for name in MODELS), HF]
+EVERY = [*MODELLED, *SCRIPTS]
 
 
 @pytest.fixture
@@ -30,6 +38,12 @@ async def policy(request):
             read_s=60.0,
         )
         policy = EndpointPolicy(options, uri=f"openai:{url}")
+    elif name == "hf":
+        from policies_tiny_model import chat_tokenizer, tiny_llama
+
+        from livery.policies.hf import HfPolicy
+
+        policy = HfPolicy(tiny_llama(), chat_tokenizer(), weights="tiny")
     else:
         policy = open_policy(name)
     yield policy
@@ -80,14 +94,14 @@ async def test_warming_is_harmless(policy):
     assert (await policy.act(request(max_tokens=4))).stop in ("calls", "reply", "length")
 
 
-@every([pytest.param(name, marks=pytest.mark.model) for name in MODELS])
+@every(MODELLED)
 async def test_time_that_runs_out_is_a_policy_timeout(policy):
     with pytest.raises(PolicyTimeout):
         await policy.act(request(max_tokens=1000, timeout_s=0.001))
     assert (await policy.act(request(max_tokens=2))).usage.output > 0
 
 
-@every([pytest.param(name, marks=pytest.mark.model) for name in MODELS])
+@every(MODELLED)
 async def test_cancelling_leaves_the_policy_usable(policy):
     task = asyncio.create_task(policy.act(request(max_tokens=1000)))
     await asyncio.sleep(0)
@@ -97,7 +111,7 @@ async def test_cancelling_leaves_the_policy_usable(policy):
     assert (await policy.act(request(max_tokens=2))).usage.output > 0
 
 
-@every([pytest.param("llamacpp", marks=pytest.mark.model)])
+@every([pytest.param("llamacpp", marks=pytest.mark.model), HF])
 async def test_a_trace_is_appended_over_three_rounds(policy):
     messages, previous, shown = MESSAGES, None, 0
     before = ()
@@ -121,4 +135,5 @@ async def test_a_trace_is_appended_over_three_rounds(policy):
             PromptMessage(role="tool", content="ok", call_id=c.id, name=c.name) for c in turn.calls
         )
         messages = (*messages, PromptMessage(role="assistant", content=turn.text, calls=turn.calls), *results)
-    assert wire.calls_so_far(messages) >= 2
+    if policy.uri.startswith("llamacpp"):  # a random model is bound by no grammar and makes no calls
+        assert wire.calls_so_far(messages) >= 2

@@ -1,0 +1,569 @@
+"""The policy for transformers models: many rooms' turns in one batch, in this process.
+
+Calls that are made at the same time are decoded together. A request that comes while others run joins them
+after the token in hand, and a finished one leaves; nobody waits for the slowest. What several requests share
+at their beginning (a harness's prompt, the earlier turns of a conversation, the prompt of a group of
+rollouts) is evaluated once and kept as keys and values, up to a limit of memory. A conversation goes on by
+appending ids: what was sampled is never decoded and encoded again. Actions are text (`livery.policies.wire`),
+not bound by a grammar.
+
+Not here: models whose layers keep a state other than keys and values of every token (sliding windows, linear
+attention), and speed on many GPUs: serve those with vLLM or SGLang and use `livery.policies.endpoint`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import secrets
+import threading
+import time
+from collections.abc import Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from livery.errors import InputError, PolicyTimeout, PolicyUnavailable
+from livery.policies import wire
+from livery.policies.hf_loading import ChatTokenizer, load_model, load_tokenizer, weights_digest
+from livery.policies.policy import PolicyRequest, PromptMessage
+from livery.types import PolicyTurn, Timing, TokenTrace, Usage
+
+torch: Any = importlib.import_module("torch")
+DynamicCache: Any = importlib.import_module("transformers").DynamicCache
+Tensor = Any
+
+_WORTH = 32
+"""Tokens that a shared beginning must save before it is evaluated on its own."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HfOptions:
+    model: str = ""
+    """A folder, a hub name or a GGUF file; empty: the embedded model."""
+    loras: tuple[tuple[Path, float], ...] = ()
+    """LoRA folders (peft) with their scales, merged into the weights."""
+    batch: int = 16
+    """Most turns decoded together."""
+    context: int = 4096
+    """Most tokens of a conversation, the new turn included."""
+    temperature: float = 0.2
+    """0: the likeliest token always."""
+    top_p: float = 0.9
+    dtype: str = "float32"
+    device: str = "cpu"
+    prefix_mib: int = 512
+    """Memory for the keys and values of beginnings; 0: none are kept."""
+
+
+@dataclass(slots=True, eq=False)
+class _Row:
+    """One turn while it is being made."""
+
+    prompt: tuple[int, ...]
+    limit: int
+    generator: Any
+    stop: threading.Event = field(default_factory=threading.Event)
+    done: Future[None] = field(default_factory=Future[None])
+    ids: list[int] = field(default_factory=list[int])
+    logprobs: list[float] = field(default_factory=list[float])
+    cached: int = 0
+    finish: Literal["stop", "length"] = "length"
+    asked_at: float = field(default_factory=time.perf_counter)
+    taken_at: float = 0.0
+    first_at: float = 0.0
+    ended_at: float = 0.0
+
+    @property
+    def read(self) -> tuple[int, ...]:
+        """Ids whose keys and values are known once the row has left the batch."""
+        return self.prompt + tuple(self.ids[:-1])
+
+
+class HfPolicy:
+    """See the module. Use one instance from one event loop."""
+
+    actions: Literal["text", "native"] = "text"
+
+    def __init__(
+        self,
+        model: Any,
+        tokenizer: ChatTokenizer,
+        options: HfOptions | None = None,
+        *,
+        uri: str = "hf:",
+        weights: str = "unnamed",
+    ) -> None:
+        """
+        Args:
+            model: a causal language model of transformers; put into evaluation mode while it generates and
+                then back. While it is trained in the same process, generate and train in turns and call
+                `renew` between.
+            options: only its sampling, batch, context and memory settings are used here.
+            weights: the version that turns report.
+
+        Raises:
+            InputError: a model with layers that this policy cannot batch.
+        """
+        self.uri = uri
+        self.weights = weights
+        self._options = options or HfOptions()
+        self._tokenizer = tokenizer
+        self._decoder = _Decoder(model, tokenizer, self._options)
+        self._worker = ThreadPoolExecutor(1, thread_name_prefix="hf")
+        self._lock = threading.Lock()
+        self._waiting: list[_Row] = []
+        self._serving = False
+        self._idle = threading.Event()
+        self._idle.set()
+        self._closed = False
+
+    @classmethod
+    def open(cls, options: HfOptions | None = None, *, uri: str = "hf:") -> HfPolicy:
+        """Load what the options name. Blocks meanwhile.
+
+        Raises:
+            InputError: a file is missing, or is not what was expected.
+        """
+        options = options or HfOptions()
+        tokenizer = load_tokenizer(options.model)
+        model = load_model(options.model, dtype=options.dtype, device=options.device, adapters=options.loras)
+        return cls(model, tokenizer, options, uri=uri, weights=weights_digest(options.model, options.loras))
+
+    def renew(self, weights: str) -> None:
+        """The model's weights were changed: forget what was computed with the old ones.
+
+        Waits for turns that were cancelled and are still being made.
+
+        Raises:
+            RuntimeError: a turn is waiting to begin.
+        """
+        with self._lock:
+            if self._waiting:
+                raise RuntimeError("renew() while turns wait: finish them first")
+        self._idle.wait()
+        self._decoder.forget()
+        self.weights = weights
+
+    async def act(self, request: PolicyRequest) -> PolicyTurn:
+        prompt = self._prompt(request)
+        room = self._options.context - len(prompt)
+        if room < 1:
+            raise PolicyUnavailable(
+                f"the conversation has {len(prompt)} tokens, and the context is {self._options.context}"
+            )
+        seed = secrets.randbits(62) if request.seed is None else request.seed
+        generator = torch.Generator()
+        # The loop gives one seed for a whole conversation: another stream for each of its turns.
+        generator.manual_seed((seed * 1_000_003 + len(prompt)) % 2**63)
+        row = _Row(prompt, min(request.max_tokens, room), generator)
+        try:
+            async with asyncio.timeout(request.timeout_s):
+                await self._run(row)
+        except TimeoutError:
+            raise PolicyTimeout(f"the model gave no turn within {request.timeout_s:.2f} s") from None
+        return self._turn(request, row)
+
+    async def warm(self, messages: tuple[PromptMessage, ...], session: str = "") -> None:
+        """Evaluate a prefix and keep it, so that requests that begin with it pay only for what follows."""
+        prompt = self._tokenizer.encode(wire.segments(messages))
+        if 0 < len(prompt) < self._options.context:
+            await self._run(_Row(prompt, 0, torch.Generator()))
+
+    def stop(self) -> None:
+        """End the turns that are being made, and the worker. Blocks for a token's time."""
+        with self._lock:
+            self._closed = True
+        self._decoder.halt.set()
+        self._worker.shutdown()
+
+    async def aclose(self) -> None:
+        await asyncio.to_thread(self.stop)
+
+    async def _run(self, row: _Row) -> None:
+        with self._lock:
+            if self._closed:
+                raise PolicyUnavailable("the policy is closed")
+            self._waiting.append(row)
+            if not self._serving:
+                self._serving = True
+                self._idle.clear()
+                # Not at once: calls that are made in the same turn of the event loop begin as one batch.
+                asyncio.get_running_loop().call_soon(self._begin)
+        try:
+            await asyncio.shield(asyncio.wrap_future(row.done))
+        except asyncio.CancelledError:
+            row.stop.set()
+            raise
+
+    def _begin(self) -> None:
+        with self._lock:
+            if not self._closed:
+                self._worker.submit(self._serve)
+                return
+            rows, self._waiting, self._serving = self._waiting, [], False
+            self._idle.set()
+        for row in rows:
+            row.done.set_exception(PolicyUnavailable("the policy was closed before the request began"))
+
+    def _prompt(self, request: PolicyRequest) -> tuple[int, ...]:
+        """The conversation's ids: what the model read and sampled before, as it was, and the rest after
+        it."""
+        previous = request.previous.tokens if request.previous else None
+        seen = request.previous_messages
+        if previous is None or seen >= len(request.messages) or request.messages[seen].role != "assistant":
+            return self._tokenizer.encode(wire.segments(request.messages, generate=True))
+        before = previous.prompt_ids + previous.output_ids
+        rest = wire.segments(request.messages[seen + 1 :], generate=True)
+        return before + self._tokenizer.encode((*self._tokenizer.closing(before), *rest))
+
+    def _turn(self, request: PolicyRequest, row: _Row) -> PolicyTurn:
+        written = self._tokenizer.decode(row.ids)
+        parsed = wire.parse_turn(written, first_call=wire.calls_so_far(request.messages))
+        cut = row.finish == "length"
+        if cut:
+            parsed = parsed.whole()
+        return PolicyTurn(
+            calls=parsed.calls,
+            text=parsed.reply,
+            reasoning=parsed.reasoning,
+            stop=parsed.stop(cut=cut),
+            usage=Usage(
+                prompt=len(row.prompt),
+                cached=row.cached,
+                output=len(row.ids),
+                reasoning=self._reasoning_tokens(row.ids, written),
+            ),
+            timing=Timing(
+                total_s=row.ended_at - row.asked_at,
+                queue_s=row.taken_at - row.asked_at,
+                prefill_s=row.first_at - row.taken_at,
+                decode_s=row.ended_at - row.first_at,
+                first_token_s=row.first_at - row.asked_at,
+            ),
+            tokens=TokenTrace(prompt_ids=row.prompt, output_ids=tuple(row.ids), logprobs=tuple(row.logprobs)),
+        )
+
+    def _reasoning_tokens(self, ids: Sequence[int], written: str) -> int:
+        mark = "</think>"
+        if mark not in written:
+            return len(ids) if written.lstrip().startswith("<think>") else 0
+        low, high = 0, len(ids)
+        while low < high:
+            middle = (low + high) // 2
+            low, high = (low, middle) if mark in self._tokenizer.decode(ids[:middle]) else (middle + 1, high)
+        return low
+
+    # ------------------------------------------------------------------------- in the worker thread
+
+    def _serve(self) -> None:
+        """Make turns until nobody waits."""
+        while True:
+            with self._lock:
+                free = self._options.batch - len(self._decoder.rows)
+                new, self._waiting = self._waiting[:free], self._waiting[free:]
+                if not new and not self._decoder.rows:
+                    self._serving = False
+                    self._idle.set()
+                    return
+            present = [*self._decoder.rows, *new]
+            try:
+                ended = self._decoder.step(new)
+            except Exception as error:
+                # Whatever the engine raises (memory, a device) is told to each caller, and the next call
+                # starts anew.
+                fault = PolicyUnavailable(f"{type(error).__name__}: {error}")
+                self._decoder.drop()
+                for row in present:
+                    row.done.set_exception(fault)
+                continue
+            for row in ended:
+                row.ended_at = time.perf_counter()
+                if self._decoder.halt.is_set():
+                    row.done.set_exception(PolicyUnavailable("the policy was closed during the request"))
+                else:
+                    row.done.set_result(None)
+
+
+KeyValues = list[tuple[Tensor, Tensor]]
+"""Keys and values of one row, a pair of (heads, tokens, head size) a layer."""
+
+
+class _Decoder:
+    """The batch: rows, and their keys and values padded on the left to one length.
+
+    Columns of padding may stand between what was known of a row and what was new to it. They are masked, and
+    positions count only real tokens, so that a row's result does not depend on its neighbours beyond
+    rounding.
+    """
+
+    def __init__(self, model: Any, tokenizer: ChatTokenizer, options: HfOptions) -> None:
+        config = model.config.get_text_config()
+        kinds: Sequence[str] = getattr(config, "layer_types", None) or ()
+        window = (
+            getattr(config, "sliding_window", None) if getattr(config, "use_sliding_window", True) else None
+        )
+        odd = sorted({kind for kind in kinds if kind != "full_attention"})
+        if odd or (window and not kinds):
+            raise InputError.at(
+                str(getattr(config, "model_type", "model")),
+                f"layers of kind {', '.join(odd) or 'sliding_attention'}; expected full attention in all; "
+                "serve the model with vLLM or SGLang and use openai:http://...",
+                code="model-attention",
+            )
+        self._model = model
+        self._tokenizer = tokenizer
+        self._options = options
+        self._prefixes = _Prefixes(options.prefix_mib << 20)
+        self.rows: list[_Row] = []
+        self._cache: KeyValues = []
+        """A pair of (rows, heads, columns, head size) a layer."""
+        self._mask: Tensor = None
+        """(rows, columns), 1 where a column is a row's own token."""
+        self.halt = threading.Event()
+
+    def forget(self) -> None:
+        self._prefixes.clear()
+
+    def drop(self) -> None:
+        self.rows, self._cache, self._mask = [], [], None
+
+    def step(self, new: list[_Row]) -> list[_Row]:
+        """Let ``new`` in, or else sample one token for each row. Returns the rows that ended."""
+        training = self._model.training
+        if training:
+            self._model.eval()
+        try:
+            with torch.no_grad():
+                return self._step(new)
+        finally:
+            if training:
+                self._model.train()
+
+    def _step(self, new: list[_Row]) -> list[_Row]:
+        ended = self._leave([row for row in self.rows if self._over(row)])
+        fresh = [row for row in new if not self._over(row)]
+        gone = [row for row in new if row not in fresh]
+        if fresh:
+            self._admit(fresh)
+        elif self.rows:
+            ids = torch.tensor([[row.ids[-1]] for row in self.rows])
+            lengths = [len(row.prompt) + len(row.ids) - 1 for row in self.rows]
+            real = torch.ones(len(self.rows), 1, dtype=torch.long)
+            self._sample(self._forward(ids, real, lengths), self.rows)
+        return [*ended, *gone, *self._leave([row for row in self.rows if self._ended(row)])]
+
+    def _over(self, row: _Row) -> bool:
+        return row.stop.is_set() or self.halt.is_set()
+
+    def _ended(self, row: _Row) -> bool:
+        if row.ids and (row.ids[-1] in self._tokenizer.ends or row.ids[-1] == self._tokenizer.start):
+            row.finish = "stop"
+            return True
+        return len(row.ids) >= row.limit
+
+    def _admit(self, new: list[_Row]) -> None:
+        now = time.perf_counter()
+        running, stacks = self.rows, self._split()
+        for row in new:
+            row.taken_at = now
+        for group in _sharing([row.prompt for row in new]):
+            self._evaluate_shared([new[i].prompt for i in group])
+        known = [self._prefixes.longest(row.prompt, len(row.prompt) - 1) for row in new]
+        for row, (length, _) in zip(new, known, strict=True):
+            row.cached = length
+        self.rows = new
+        self._stack([kv for _, kv in known], [length for length, _ in known])
+        logits = self._read([row.prompt[row.cached :] for row in new], [row.cached for row in new])
+        self._sample(logits, new)
+        if running:
+            stacks += self._split()
+            self.rows = [*running, *new]
+            self._stack(stacks, [kv[0][0].shape[1] for kv in stacks])
+
+    def _evaluate_shared(self, prompts: list[tuple[int, ...]]) -> None:
+        """Compute the common beginning of prompts once, and keep it."""
+        length = min(_common(prompts[0], p) for p in prompts)
+        length = min(length, *(len(p) - 1 for p in prompts))
+        have, kv = self._prefixes.longest(prompts[0], length)
+        if length - have < _WORTH or not self._prefixes.limit:
+            return
+        self._stack([kv], [have])
+        self._read([prompts[0][have:length]], [have])
+        [whole] = self._split()
+        self._prefixes.keep(prompts[0][:length], whole)
+
+    def _read(self, ids: list[tuple[int, ...]], lengths: list[int]) -> Tensor:
+        """Evaluate the rows' new ids, padded on the left. Returns logits after the last (rows,
+        vocabulary)."""
+        most = max(len(i) for i in ids)
+        padded = torch.tensor([[self._tokenizer.pad] * (most - len(i)) + list(i) for i in ids])
+        real = torch.tensor([[0] * (most - len(i)) + [1] * len(i) for i in ids])
+        return self._forward(padded, real, lengths)
+
+    def _forward(self, ids: Tensor, real: Tensor, lengths: list[int]) -> Tensor:
+        """
+        Args:
+            ids: (rows, new columns).
+            real: same shape, 1 where a column holds an id.
+            lengths: tokens of each row that are known already.
+        """
+        device = self._model.device
+        self._mask = torch.cat([self._mask, real], dim=1) if self._mask is not None else real
+        positions = (torch.tensor(lengths)[:, None] + real.cumsum(1) - 1).clamp(min=0)
+        cache = DynamicCache()
+        for layer, (keys, values) in enumerate(self._cache):
+            cache.update(keys, values, layer)
+        out = self._model(
+            input_ids=ids.to(device),
+            attention_mask=self._mask.to(device),
+            position_ids=positions.to(device),
+            cache=cache,
+            use_cache=True,
+            logits_to_keep=1,
+        )
+        self._cache = [(layer.keys, layer.values) for layer in cache.layers]
+        return out.logits[:, -1].float().cpu()
+
+    def _sample(self, logits: Tensor, rows: list[_Row]) -> None:
+        """Append one token and its log-probability (of the model's own distribution, temperature 1) to each
+        row."""
+        logprobs = torch.log_softmax(logits, dim=-1)
+        now = time.perf_counter()
+        for row, scores, logprob in zip(rows, logits, logprobs, strict=True):
+            row.first_at = row.first_at or now
+            if row.limit == 0:
+                continue
+            token = self._choose(scores, row.generator)
+            row.ids.append(token)
+            row.logprobs.append(float(logprob[token]))
+
+    def _choose(self, scores: Tensor, generator: Any) -> int:
+        options = self._options
+        if options.temperature == 0:
+            return int(scores.argmax())
+        shares = torch.softmax(scores / options.temperature, dim=-1)
+        if options.top_p < 1:
+            ordered, order = shares.sort(descending=True)
+            # The likeliest tokens whose sum first reaches top_p.
+            ordered[(ordered.cumsum(0) - ordered) >= options.top_p] = 0
+            return int(order[torch.multinomial(ordered, 1, generator=generator)])
+        return int(torch.multinomial(shares, 1, generator=generator))
+
+    # ------------------------------------------------------------------------------- keys and values
+
+    def _split(self) -> list[KeyValues]:
+        """Each row's own keys and values, without padding; the batch is empty then."""
+        out = [self._row(i) for i in range(self._mask.shape[0])] if self._cache else []
+        self._cache, self._mask = [], None
+        return out
+
+    def _row(self, i: int) -> KeyValues:
+        own = self._mask[i].bool().to(self._cache[0][0].device)
+        return [(k[i][:, own], v[i][:, own]) for k, v in self._cache]
+
+    def _stack(self, parts: Sequence[KeyValues | None], lengths: list[int]) -> None:
+        most = max(lengths)
+        self._cache, self._mask = [], None
+        if most == 0:
+            return
+        shape = next(part for part in parts if part)
+        for layer, (sample, _) in enumerate(shape):
+            heads, _, size = sample.shape
+            keys = sample.new_zeros(len(parts), heads, most, size)
+            values = torch.zeros_like(keys)
+            for i, (part, length) in enumerate(zip(parts, lengths, strict=True)):
+                if part and length:
+                    keys[i, :, most - length :] = part[layer][0][:, :length]
+                    values[i, :, most - length :] = part[layer][1][:, :length]
+            self._cache.append((keys, values))
+        self._mask = torch.tensor([[0] * (most - length) + [1] * length for length in lengths])
+
+    def _leave(self, rows: list[_Row]) -> list[_Row]:
+        """Take rows out of the batch; what was read of them is kept as a prefix."""
+        if not rows:
+            return []
+        stay = [i for i, row in enumerate(self.rows) if row not in rows]
+        if self._prefixes.limit:
+            for i, row in enumerate(self.rows):
+                if row in rows:
+                    self._prefixes.keep(row.read if row.ids else row.prompt, self._row(i))
+        self.rows = [self.rows[i] for i in stay]
+        if stay:
+            self._mask = self._mask[stay]
+            # Columns that are padding in every row that stays.
+            used = self._mask.any(dim=0)
+            self._mask = self._mask[:, used]
+            self._cache = [(k[stay][:, :, used], v[stay][:, :, used]) for k, v in self._cache]
+        else:
+            self._cache, self._mask = [], None
+        return rows
+
+
+class _Prefixes:
+    """Keys and values of beginnings, least recently used out first."""
+
+    def __init__(self, limit: int) -> None:
+        self.limit = limit
+        """Bytes."""
+        self._held = 0
+        self._entries: dict[tuple[int, ...], KeyValues] = {}
+        """Last used last."""
+
+    def clear(self) -> None:
+        self._entries.clear()
+        self._held = 0
+
+    def longest(self, ids: tuple[int, ...], most: int) -> tuple[int, KeyValues | None]:
+        """(length, keys and values) of the longest known beginning of ``ids`` of at most ``most`` tokens. The
+        entry may hold more tokens than that length."""
+        best, found = 0, None
+        for known in self._entries:
+            length = min(_common(known, ids), most)
+            if length > best:
+                best, found = length, known
+        if found is None:
+            return 0, None
+        self._entries[found] = entry = self._entries.pop(found)
+        return best, entry
+
+    def keep(self, ids: tuple[int, ...], kv: KeyValues) -> None:
+        size = _bytes(kv)
+        if size > self.limit or ids in self._entries:
+            return
+        for known in [k for k in self._entries if k == ids[: len(k)]]:
+            self._held -= _bytes(self._entries.pop(known))  # the longer one serves for it
+        self._entries[ids] = kv
+        self._held += size
+        while self._held > self.limit:
+            oldest = next(iter(self._entries))
+            self._held -= _bytes(self._entries.pop(oldest))
+
+
+def _bytes(kv: KeyValues) -> int:
+    return sum(t.numel() * t.element_size() for pair in kv for t in pair)
+
+
+def _common(a: tuple[int, ...], b: tuple[int, ...]) -> int:
+    """Length of the common beginning."""
+    low, high = 0, min(len(a), len(b))
+    if a[:high] == b[:high]:
+        return high
+    # Slices are compared at C speed: halving beats a loop over the ids.
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if a[low:middle] == b[low:middle] else (low, middle - 1)
+    return low
+
+
+def _sharing(prompts: list[tuple[int, ...]]) -> list[list[int]]:
+    """Groups of at least two prompts that begin alike for a length worth its own pass."""
+    groups: list[list[int]] = []
+    for i, prompt in enumerate(prompts):
+        home = next((g for g in groups if _common(prompts[g[0]], prompt) >= _WORTH), None)
+        if home is None:
+            groups.append([i])
+        else:
+            home.append(i)
+    return [g for g in groups if len(g) > 1]
