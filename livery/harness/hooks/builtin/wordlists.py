@@ -10,7 +10,7 @@ superlatives in advertising law's eyes.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -46,9 +46,26 @@ class Match:
 
 
 @dataclass(frozen=True, slots=True)
+class Phrases:
+    """Many wordings as one pattern. In a text of ASCII alone, as most English ones are, those that need a
+    character beyond it are not tried: that is half of the searching."""
+
+    everywhere: re.Pattern[str]
+    in_ascii: re.Pattern[str] | None
+
+    def search(self, text: str) -> re.Match[str] | None:
+        pattern = self.in_ascii if text.isascii() else self.everywhere
+        return pattern.search(text) if pattern is not None else None
+
+    def finditer(self, text: str) -> Iterator[re.Match[str]]:
+        pattern = self.in_ascii if text.isascii() else self.everywhere
+        return pattern.finditer(text) if pattern is not None else iter(())
+
+
+@dataclass(frozen=True, slots=True)
 class Category:
     name: str
-    pattern: re.Pattern[str]
+    pattern: Phrases | re.Pattern[str]
     allow: re.Pattern[str] | None = None
     support: re.Pattern[str] | None = None
     negatable: bool = False
@@ -76,6 +93,69 @@ def _joined(patterns: Iterable[tuple[str, str]]) -> re.Pattern[str] | None:
     return re.compile("|".join(parts)) if parts else None
 
 
+def _phrases(patterns: Sequence[tuple[str, str]]) -> Phrases | None:
+    everywhere = _joined(patterns)
+    if everywhere is None:
+        return None
+    return Phrases(everywhere, _joined((x, p) for x, p in patterns if not beyond_ascii(p)))
+
+
+_TOKEN = re.compile(
+    r"(?P<open>\((?P<look>\?<?[=!])?(?:\?:|\?P<\w+>)?)|(?P<close>\))|(?P<bar>\|)"
+    r"|(?P<repeat>(?:[*+?]|\{\d*,?\d*\})[?+]?)"
+    r"|\[(?P<negated>\^?)(?P<members>\]?(?:\\.|[^\]\\])*)\]|\\.|(?P<literal>.)",
+    re.DOTALL,
+)
+_RANGE = re.compile(r"(?<=.)-(?=.)")
+
+
+@dataclass(slots=True)
+class _Group:
+    look: bool = False
+    """Looks around: it matches nothing itself."""
+    needed: bool = True
+    """Whether every alternative so far needs a character beyond ASCII,"""
+    here: bool = False
+    """the one now read does,"""
+    last: bool = False
+    """or its last item does, unless it turns out to be optional."""
+
+    def item(self, needs: bool) -> None:
+        self.here, self.last = self.here or self.last, needs
+
+    def alternative(self) -> None:
+        self.needed, self.here, self.last = self.needs, False, False
+
+    @property
+    def needs(self) -> bool:
+        return self.needed and (self.here or self.last)
+
+
+def beyond_ascii(pattern: str) -> bool:
+    """Whether whatever ``pattern`` matches holds a character beyond ASCII; False where that is not plain.
+
+    Reads literals, classes, groups, alternatives and repetition; escapes count for ASCII.
+    """
+    groups = [_Group()]
+    for token in _TOKEN.finditer(pattern):
+        if token["open"]:
+            groups.append(_Group(look=bool(token["look"])))
+        elif token["close"]:
+            inner = groups.pop()
+            groups[-1].item(inner.needs and not inner.look)
+        elif token["bar"]:
+            groups[-1].alternative()
+        elif token["repeat"]:
+            if token["repeat"].startswith(("*", "?", "{0", "{,")):
+                groups[-1].last = False
+        elif token["members"] is not None:
+            members = _RANGE.sub("", token["members"])
+            groups[-1].item(not token["negated"] and all(ord(c) > 127 for c in members))
+        else:
+            groups[-1].item(bool(token["literal"]) and ord(token["literal"]) > 127)
+    return groups[0].needs
+
+
 @lru_cache(maxsize=8)
 def _file(language: str) -> dict[str, Any]:
     return cast("dict[str, Any]", yaml.safe_load((LISTS / f"{language}.yaml").read_text(encoding="utf-8")))
@@ -96,7 +176,7 @@ def categories(group: str) -> tuple[Category, ...]:
         def pick(field: str, entries: list[tuple[str, dict[str, Any]]] = entries) -> re.Pattern[str] | None:
             return _joined((x, p) for x, entry in entries for p in cast("list[str]", entry.get(field, [])))
 
-        pattern = pick("patterns")
+        pattern = _phrases([(x, p) for x, entry in entries for p in cast("list[str]", entry["patterns"])])
         assert pattern is not None
         found.append(
             Category(
@@ -112,12 +192,12 @@ def categories(group: str) -> tuple[Category, ...]:
 
 
 @lru_cache(maxsize=16)
-def plain_list(group: str) -> re.Pattern[str]:
-    """One pattern of a flat list (``injection``, ``abuse``, ...), both languages; ``*_raw`` unbounded."""
+def plain_list(group: str) -> Phrases:
+    """One of a flat list (``injection``, ``abuse``, ...), both languages; ``*_raw`` unbounded."""
     raw = group.endswith("_raw")
-    pattern = _joined(("" if raw else x, p) for x in LANGUAGES for p in cast("list[str]", _file(x)[group]))
-    assert pattern is not None
-    return pattern
+    phrases = _phrases([("" if raw else x, p) for x in LANGUAGES for p in cast("list[str]", _file(x)[group])])
+    assert phrases is not None
+    return phrases
 
 
 def compiled(phrases: Sequence[str]) -> re.Pattern[str] | None:
