@@ -41,43 +41,76 @@ _PHONE = re.compile(
     rf"|{_EDGE}0\d{{2,3}}-\d{{7,8}}{_AFTER}"
     rf"|{_EDGE}(?:\+?1[-. ])?\(?\d{{3}}\)?[-. ]\d{{3}}[-. ]\d{{4}}{_AFTER}"
     rf"|\+\d{{1,3}}(?:[- ]?\d){{7,12}}{_AFTER}"
+    rf"|{_EDGE}0\d{{4}} \d{{6}}{_AFTER}|{_EDGE}0\d{{2,3}} \d{{3,4}} \d{{4}}{_AFTER}"
+    rf"|{_EDGE}0\d{{9,11}}{_AFTER}"
+    rf"|(?i:(?<![a-z])(?:call|text|phone|tel|dial|ring|reach|sms|number is|电话|手机号?|致电"
+    rf"|拨打?)[a-z ]{{0,14}}[:：是 ]*)"
+    rf"(?P<bare>\d{{7,12}}){_AFTER}"
+    r"|(?i:(?<![a-z])(?:(?:zero|oh|one|two|three|four|five|six|seven|eight|nine|double|triple)[ ,-]+){6,}"
+    r"(?:zero|oh|one|two|three|four|five|six|seven|eight|nine)(?![a-z]))"
+    r"|(?:[零〇幺一二两三四五六七八九][ -]?){9,}[零〇幺一二三四五六七八九]"
 )
 _EMAIL = re.compile(
-    r"(?<![A-Za-z0-9._%+-])[A-Za-z0-9][A-Za-z0-9._%+-]*(?:@| ?\[at\] ?)[A-Za-z0-9-]+(?:\.[A-Za-z]{2,})+"
+    r"(?<![A-Za-z0-9._%+-])[A-Za-z0-9][A-Za-z0-9._%+-]*(?:@| ?[\[(]at[\])] ?)[A-Za-z0-9-]+(?:\.[A-Za-z]{2,})+"
+    r"|(?<![A-Za-z0-9])[A-Za-z0-9][A-Za-z0-9._%+-]*(?: at | ?艾特 ?"
+    r"| ?圈a ?)[A-Za-z0-9-]{2,}(?: dot |\.| ?点 ?)"
+    r"(?:com|net|org|cn|io|co|shop)(?![A-Za-z])"
 )
 _ID_CARD = re.compile(r"(?<!\d)\d{17}[\dXx](?![\dA-Za-z])|(?<!\d)\d{3}-\d{2}-\d{4}(?!\d)")
-_BANK_CARD = re.compile(r"(?<!\d)[3-6]\d{3}(?:[- ]?\d{4}){2}(?:[- ]?\d{1,7})(?!\d)")
+_BANK_CARD = re.compile(
+    r"(?:银行卡|信用卡|储蓄卡|卡号|(?i:card number"
+    r"|card no\.?))(?:号码?)?(?: is)?[是:： ]*(?P<told>\d{12,19})(?!\d)"
+    r"|(?<!\d)[3-6]\d{3}(?:[- ]?\d{4}){2}(?:[- ]?\d{1,7})(?!\d)"
+)
 _ADDRESS = re.compile(
-    r"[一-鿿]{1,8}(?:省|市|区|县|镇)[一-鿿]{0,12}(?:路|街|道|巷|弄|村|小区|大道|花园|苑)[一-鿿]{0,6}\d+(?:号|栋|幢|弄|室|楼)?"
+    r"[一-鿿]{1,8}(?:省|市|区|县|镇)[一-鿿]{0,12}(?:路|街|道|巷|弄|村|小区|大道|花园"
+    r"|苑)[一-鿿]{0,6}\d+(?:号|栋|幢|弄|室|楼)?"
     r"|[一-鿿]{2,6}(?:路|街|巷|弄|大道)\d+号(?!链接)|\d+(?:栋|幢|号楼)\s?\d*(?:单元)?\s?\d{2,4}室?"
     r"|(?<![\d$.])\d{1,5} (?:[NSEW]\.? )?(?:[A-Z][a-z]+ ){1,3}(?:Street|St|Avenue|Ave|Road|Rd"
     r"|Boulevard|Blvd|Lane"
-    r"|Ln|Drive|Dr|Court|Ct|Way|Place|Pl)(?![a-z])"
+    r"|Ln|Drive|Dr|Court|Ct|Way|Place|Pl)(?![a-z])(?! (?:bikes?|trips?|tests?|maps?|shoes?"
+    r"|tyres?|tires?|runn))"
+    r"|(?i:P\.? ?O\.? ?Box \d+)"
 )
 _HANDLE = re.compile(
-    r"(?:微信|威信|薇信|vx|wx|v信|wechat|whatsapp|telegram|qq|扣扣|抖音|快手|小红书|line|instagram|snapchat)"
-    r"(?:\s?(?:id|号码?|帐号|账号|account|handle))?\s?(?:[:：是]|is|at)?\s?@?(?P<id>[A-Za-z0-9][A-Za-z0-9_.-]{4,})",
+    r"(?:微信|威信|薇信|扣扣|抖音|快手|小红书|v信|(?<![a-z])(?:vx|wx|wechat|whatsapp|telegram|qq"
+    r"|line|instagram|insta"
+    r"|snapchat|snap|venmo|cash ?app|paypal|zelle|discord|signal|tiktok|twitter)"
+    r"|(?<![a-z])(?:dm|pm|message|add|follow) me(?: on)?|加\s?v|(?<![a-z0-9])v(?=\s?[:：]))"
+    r"(?:\s?(?:id|号码?|帐号|账号|account|handle))?\s?(?:[:：是]|is|at"
+    r"|me)?\s?@?(?P<id>[A-Za-z0-9][A-Za-z0-9_.-]{4,})",
     re.IGNORECASE,
 )
 _NOT_HANDLES = re.compile(
-    r"(?:group|store|channel|account|official|message|messages|please|support|dance|video|videos|live|friends?)$",
+    r"(?:group|store|channel|account|official|message|messages|please|support|dance|video|videos"
+    r"|live|friends?)$",
     re.I,
 )
+_NUMBER: dict[DataKind, str] = {"phone": "bare", "bank_card": "told"}
+"""Kinds that may stand behind a word that gives them away, and the group of the number alone."""
 _DIGITS = re.compile(r"\D")
+_NARROW = {ord("０") + d: str(d) for d in range(10)} | {ord("＠"): "@", ord("．"): ".", ord("－"): "-"}
 _WEIGHTS = (7, 9, 10, 5, 8, 4, 2, 1, 6, 3, 7, 9, 10, 5, 8, 4, 2)
 _PATTERNS: tuple[tuple[DataKind, re.Pattern[str]], ...] = (
     ("email", _EMAIL), ("id_card", _ID_CARD), ("bank_card", _BANK_CARD), ("phone", _PHONE),
     ("address", _ADDRESS), ("handle", _HANDLE),
 )  # fmt: skip
 _HINT = re.compile(
-    r"\d{4}|\d{3}[-. )]|@|\[at\]|[路街道巷弄栋幢村苑]|号楼|小区|\d [A-Z]|微信|威信|薇信|扣扣|抖音|快手|小红书"
-    r"|(?i:vx|wx|v信|wechat|whatsapp|telegram|qq|line|instagram|snapchat)"
+    r"\d{4}|\d{3}[-. )]|@|[\[(]at[\])]| dot |艾特|圈a"
+    r"|[零〇幺一二两三四五六七八九][ -]?[零〇幺一二三四五六七八九][ -]?[零〇幺一二三四五六七八九]"
+    r"|[路街道巷弄栋幢村苑]|号楼|小区|\d [A-Z]|微信|威信|薇信|扣扣|抖音|快手|小红书"
+    r"|(?i:vx|wx|v信|wechat|whatsapp|telegram|qq|line|insta|snap|venmo|cash ?app|paypal|zelle"
+    r"|discord|signal|tiktok"
+    r"|twitter|[dp]m me|message me|add me|follow me|加\s?v|v\s?[:：]|box \d|(?:zero|oh"
+    r"|[a-z]+)(?:[ ,-](?:zero|oh|one|two|three|four|five|six"
+    r"|seven|eight|nine)){3})"
 )
 """Cheap test ahead of the rest: most replies hold none of these."""
 
 
 def personal_data(text: str, kinds: Sequence[str], allowed: frozenset[str] = frozenset()) -> list[Found]:
     """Personal data in ``text``, in order, without overlaps."""
+    text = text.translate(_NARROW)  # spans stay true
     if not _HINT.search(text):
         return []
     found: list[Found] = []
@@ -87,12 +120,14 @@ def personal_data(text: str, kinds: Sequence[str], allowed: frozenset[str] = fro
             if not _valid(kind, m) or any(a < m.end() and m.start() < b for a, b in taken):
                 continue
             taken.append(m.span())
+            told = m.group(_NUMBER[kind]) if kind in _NUMBER else None
             if (
                 kind in kinds
-                and _plain(m.group()) not in allowed
+                and _plain(told or m.group()) not in allowed
                 and _plain(m.groupdict().get("id") or "") not in allowed
             ):
-                found.append(Found(kind, m.group(), m.start(), m.end()))
+                start, end = m.span(_NUMBER[kind]) if told else m.span()
+                found.append(Found(kind, text[start:end], start, end))
     return sorted(found, key=lambda f: f.start)
 
 
@@ -106,7 +141,7 @@ def _valid(kind: DataKind, m: re.Match[str]) -> bool:
         case "id_card":
             return "-" in text or id_card_valid(text)
         case "bank_card":
-            return luhn_valid(_DIGITS.sub("", text))
+            return m.group("told") is not None or luhn_valid(_DIGITS.sub("", text))
         case "handle":
             handle = m.group("id")
             return not _NOT_HANDLES.match(handle) and (

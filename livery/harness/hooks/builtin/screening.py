@@ -60,6 +60,8 @@ _URL = re.compile(
 )
 _SENTENCES = re.compile(r"[^.!?;。！？；\n]+[.!?;。！？；\n]*|[.!?;。！？；\n]+")
 _LETTERS = re.compile(r"[^\W_]")
+_LEET = re.compile(r"[a-z][013457][a-z]|(?<![a-z\d])[013457][a-z]{3}")
+_LETTERS_FOR = str.maketrans("013457", "oieast")
 _SPACED = re.compile(r"(?<![a-z])(?:[a-z][ .*_-]){3,}[a-z](?![a-z])")
 """Letters drawn apart, "i g n o r e"."""
 
@@ -136,7 +138,10 @@ def _folded(text: str) -> str:
 
 def injection(low: str) -> bool:
     """Whether text made by `straight` tries to instruct the agent."""
-    return bool(plain_list("injection_raw").search(low) or plain_list("injection").search(low))
+    if plain_list("injection_raw").search(low) or plain_list("injection").search(low):
+        return True
+    # Digits for letters: "1gnore all previous instruct10ns".
+    return bool(_LEET.search(low)) and plain_list("injection").search(low.translate(_LETTERS_FOR)) is not None
 
 
 def abusive(low: str) -> bool:
