@@ -18,7 +18,6 @@ from livery.harness.model import ResultFormat
 from livery.types import JSON, ToolError
 
 _BLANKS = re.compile(r" {2,}")
-_EMPTY: tuple[JSON, ...] = (None, "", [], {})
 _TYPED = ({"amount", "currency", "text"}, {"at", "text"}, {"value", "unit", "text"})
 
 
@@ -27,7 +26,8 @@ def surface(value: JSON) -> JSON:
     if isinstance(value, dict):
         if 1 < len(value) <= 3 and "text" in value and any(value.keys() <= kind for kind in _TYPED):
             return value["text"]
-        return {k: shown for k, v in value.items() if (shown := surface(v)) not in _EMPTY}
+        fields = {k: surface(v) if isinstance(v, (dict, list)) else v for k, v in value.items()}
+        return {k: v for k, v in fields.items() if v or isinstance(v, int | float)}
     if isinstance(value, list):
         return [surface(v) for v in value]
     return value
@@ -59,12 +59,13 @@ def format_result(value: JSON, how: ResultFormat, template: Template | None = No
 
 
 def format_error(error: ToolError, how: ResultFormat) -> str:
-    """An error in the tool's own style."""
+    """An error in the tool's own style, with the tool's own code for it where it has one."""
+    code = how.errors.get(error.kind.value, error.kind.value)
     if how.style == "json":
-        return json.dumps({"error": error.kind.value, "message": error.message}, ensure_ascii=False)
+        return json.dumps({"error": code, "message": error.message}, ensure_ascii=False)
     if how.style == "xml":
-        return f"<error kind={json.dumps(error.kind.value)}>{escape(error.message)}</error>"
-    return f"error ({error.kind.value}): {error.message}"
+        return f"<error kind={json.dumps(code, ensure_ascii=False)}>{escape(error.message)}</error>"
+    return f"error ({code}): {error.message}"
 
 
 def key_value_lines(value: JSON, prefix: str = "") -> list[str]:

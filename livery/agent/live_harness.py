@@ -11,7 +11,7 @@ from typing import Any
 
 from jinja2 import Template
 
-from livery.agent.prompt import ENVIRONMENT, PromptTemplates
+from livery.agent.prompt import PromptTemplates, compiled
 from livery.harness.hooks.loading import load_hooks
 from livery.harness.hooks.run import HookRunner
 from livery.harness.lint_tools import LOAD_SKILL, READ_SKILL_FILE, RUNTIME_OPERATIONS
@@ -106,7 +106,7 @@ class LiveHarness:
         )
         """Only the skill loader, and only for reply skills: what is left when one is due at last."""
         self.prompt = PromptTemplates(harness, tools)
-        self.feedback = ENVIRONMENT.from_string(harness.feedback.template)
+        self.feedback = compiled(harness.feedback.template)
 
     @staticmethod
     def _bound(tool: Tool, operations: Operations) -> BoundTool:
@@ -118,5 +118,5 @@ class LiveHarness:
             if tool.result.page_size
             else ""
         )
-        template = ENVIRONMENT.from_string(tool.result.template) if tool.result.template else None
+        template = compiled(tool.result.template) if tool.result.template else None
         return BoundTool(tool=tool, parameters=parameters, template=template, paged=paged)

@@ -27,6 +27,18 @@ ENVIRONMENT = SandboxedEnvironment(
 )
 
 
+def compiled(source: str) -> Template:
+    """A template of a harness.
+
+    Raises:
+        jinja2.TemplateSyntaxError: it does not compile.
+    """
+    template = ENVIRONMENT.from_string(source)
+    # Jinja gives each template a ChainMap, and copies it key by key at every rendering.
+    template.globals = dict(ENVIRONMENT.globals)  # pyright: ignore
+    return template
+
+
 class PromptTemplates:
     """A harness's sections, compiled; the release part rendered once for each kind of actions."""
 
@@ -36,7 +48,7 @@ class PromptTemplates:
             tools: every tool that is shown, the runtime's own and MCP tools included, in order.
         """
         self._harness = harness
-        self._sections = [(s, ENVIRONMENT.from_string(s.template)) for s in harness.sections]
+        self._sections = [(s, compiled(s.template)) for s in harness.sections]
         self._static: dict[str, Any] = {
             "harness": {
                 "name": harness.name,
