@@ -4,9 +4,10 @@ It costs tens of microseconds, so that a flood can be sorted before any model is
 understanding: rules over words, English and Chinese, that would rather pass a doubtful message than lose a
 question. What it decides:
 
-- *question*: a question mark, an English question opening, a Chinese question word (吗 什么 多少 怎么
-  几 哪 ...), a shopping word (price, size, stock, shipping, returns, ...) or a link reference ("number 3",
-  "3号链接").
+- *question*: a question mark, an English question opening at the start of a clause, a wish or request ("i
+  want", "xl please"), a Chinese question word (吗 什么 多少 怎么 几 哪 ...) or A-not-A form (发不发), a
+  shopping word (price, size, stock, shipping, returns, ...) or a link reference ("number 3", "3号链接"). The
+  words are data: ``questions.yaml`` beside this file.
 - *paid*: money came with the text, and it is no question.
 - *other*: a greeting, or the host is named.
 - *not for the host*: no words at all, a bot command, a bare link, "@somebody else", chatter.
@@ -19,9 +20,13 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
+from pathlib import Path
+from typing import Any
+
+import yaml
 
 from livery.types import ChatMessage, MessageKind
 
@@ -49,6 +54,7 @@ class Reading:
     marks: frozenset[str] = frozenset()
 
 
+_MARK = re.compile("[?؟¿]")
 _EMOTE = re.compile(r":[a-z0-9][\w-]*:|\[[^\[\]\s]{1,12}\]", re.IGNORECASE)
 _URL = re.compile(r"https?://\S+|www\.\S+", re.IGNORECASE)
 _MENTION = re.compile(r"^\s*[@＠]\s*([^\s,，:：@＠]+)")
@@ -60,75 +66,56 @@ _MARKS = re.compile(
     r"\dx+l(?![a-z])|\d+(?:\.\d+)?|(?<![a-z'’])(?:x{0,4}[sl]|m)(?![a-z])|[一二两三四五六七八九十百]+(?=[号码件个款折斤块元米天])"
 )
 
+_WORDS: dict[str, Any] = yaml.safe_load(Path(__file__).with_suffix(".yaml").read_text(encoding="utf-8"))
+
+
+def _english(pieces: Iterable[str]) -> str:
+    return r"(?<!\w)(?:" + "|".join(pieces) + r")(?!\w)"
+
+
+_FILLER = r"(?:(?:hi|hey|hello|so|and|but|ok|okay|please|pls|host|sorry|also)\b[\s,.!]*)*"
 _QUESTION_EN = re.compile(
-    r"^(?:(?:hi|hey|hello|so|and|but|ok|okay|please|pls|host|sorry)\b[\s,.!]*)*"
-    r"(?:how|what(?!\s+an?\b)|whats|when|where|which|who|whos|whose|why|is|are|am|was|were|do|does|did"
-    r"|can(?!['’]?t wait)|could|will|would|should|has|have you|any|anyone know|tell (?:me|us)|may i)\b",
+    rf"(?:^|[.!?;,:]\s+|\b(?:so|and|but)\s+){_FILLER}{_english(_WORDS['opens_en'])}|{_english(_WORDS['asks_en'])}",
     re.IGNORECASE,
 )
-_QUESTION_ZH = re.compile(
-    r"吗|嘛$|什么|甚么|啥|多少|怎么|怎样|咋|几[个块天号折点件时年月斤码种款元]|哪|谁|为何|为什么|多久|多大|多高|多重|多长|多宽|多厚"
-    r"|能不能|可不可以|可以不|有没有|有木有|是不是|会不会|要不要|好不好|行不行|适不适合|呢$|求(?:推荐|问|讲|介绍)|请问|问一下"
-)
-
-# In order of precedence. English stands between word boundaries.
-_INTENT_WORDS: tuple[tuple[str, str, str], ...] = (
-    ("person", "real person|human|customer service|representative", "人工|客服"),
-    (
-        "compare",
-        "compare[ds]?|versus|vs|difference|better|which one|recommend",
-        "区别|对比|比较|哪个|哪款|推荐",
-    ),
-    (
-        "after_sales",
-        "returns?|refunds?|exchange|warranty|guarantee|broken|defective",
-        "退|换货|售后|保修|质保|运费险|坏了",
-    ),
-    (
-        "shipping",
-        r"ship|ships|shipping|shipped|deliver\w*|arrive[sd]?|postage|tracking",
-        "发货|快递|包邮|运费|邮费|到货|物流|几天到|多久到|送货",
-    ),
-    (
-        "stock",
-        r"stock|available|availability|sold out|restock\w*|left",
-        "有货|库存|没货|补货|现货|断货|缺货|还有吗",
-    ),
-    (
-        "price",
-        r"prices?|how much|costs?|cheap\w*|discounts?|coupons?|promo\w*|deals?|percent off|expensive",
-        "多少钱|价格|价钱|便宜|优惠|券|打折|几折|满减|贵|怎么卖|几块|到手价|活动",
-    ),
-    (
-        "size",
-        r"sizes?|sizing|fits?|waist|too (?:small|big|large)|\d+\s*(?:cm|kg|lbs?)",
-        r"尺码|尺寸|码|身高|体重|\d\s*斤",
-    ),
-    (
-        "detail",
-        r"materials?|ingredients?|colou?rs?|made of|waterproof|battery|weighs?|weight|dimensions?|wash\w*",
-        "材质|成分|颜色|面料|防水|保质期|怎么用|适合|起球|掉色|产地",
-    ),
-    ("order", "buy|orders?|ordering|checkout|cart|links?", "链接|下单|怎么买|怎么拍|购物车|拍[几了下]"),
-    (
-        "show",
-        "show (?:me|us)|try (?:it )?on|close up|demo",
-        "试穿|试一下|看一下|看看|展示|讲一下|讲讲|介绍",
-    ),
-)
-_INTENTS = {n: re.compile(rf"\b(?:{en})\b|{zh}", re.IGNORECASE) for n, en, zh in _INTENT_WORDS}
+_QUESTION_ZH = re.compile("|".join(_WORDS["asks_zh"]), re.IGNORECASE)
+_INTENTS = {
+    name: re.compile(f"{_english(words['en'])}|{'|'.join(words['zh'])}", re.IGNORECASE)
+    for name, words in _WORDS["intents"].items()
+}
 _GREETING = re.compile(
     r"^(?:(?:hi+|hey+|hello+|good (?:morning|evening|afternoon))\b|[你您]好|大家好|[早晚下][上午]好)"
     r"|主播|\bhost\b"
 )
 
+_COUNTS = (
+    "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve",
+    "thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen", "nineteen", "twenty",
+)  # fmt: skip
 _REFERENCES = (
     re.compile(r"(?<![月\d.])(\d{1,3}|[一二两三四五六七八九十]{1,3})\s*号(?!\s*(?:发|到|前|后|之|晚|早|开))"),
     re.compile(r"(?:链接|宝贝)\s*(\d{1,3})(?![\d.])"),
     re.compile(r"第\s*(\d{1,3}|[一二两三四五六七八九十]{1,3})\s*[个款件]"),
     re.compile(r"(?:\b(?:number|no\.?|item|link|lot|product)|#)\s*#?(\d{1,3})(?![\d%]|\.\d)", re.IGNORECASE),
+    re.compile(rf"\b(?:number|item|link|lot|product)\s+({'|'.join(_COUNTS)})\b", re.IGNORECASE),
 )
 _DIGITS = {c: n for n, c in enumerate("零一二三四五六七八九")} | {"两": 2}
+
+
+def _names(text: str, product: str) -> bool:
+    """Whether a normalised text names a product. A name in Latin letters must stand as a word of its own, its
+    plural too: "lateee" is no tee."""
+    at = text.find(product)
+    while at >= 0:
+        end = at + len(product)
+        before = text[at - 1 : at] if product[0].isascii() else ""
+        after = text[end : end + 1] if product[-1].isascii() else ""
+        if after == "s":
+            after = text[end + 1 : end + 2]
+        if not any(c.isascii() and c.isalnum() for c in (before, after) if c):
+            return True
+        at = text.find(product, at + 1)
+    return False
 
 
 def normalise(text: str) -> str:
@@ -149,9 +136,15 @@ def chinese_number(text: str) -> int:
     return (10 * (_DIGITS[tens] if tens else 1) if ten else 0) + (_DIGITS[ones] if ones else 0)
 
 
+def _number(text: str) -> int:
+    """As `chinese_number`, and English words up to twenty."""
+    word = text.casefold()
+    return _COUNTS.index(word) + 1 if word in _COUNTS else chinese_number(text)
+
+
 def link_references(text: str) -> tuple[str, ...]:
     """Link ids that a text names by number, each once, in numerical order."""
-    found = {chinese_number(m.group(1)) for pattern in _REFERENCES for m in pattern.finditer(text)}
+    found = {_number(m.group(1)) for pattern in _REFERENCES for m in pattern.finditer(text)}
     return tuple(str(n) for n in sorted(found) if n > 0)
 
 
@@ -179,11 +172,11 @@ def read_message(
     words = _EMOTE.sub(" ", _URL.sub(" ", raw)).strip()
     lower = words.casefold()
     references = set(link_references(lower))
-    references.update(link for name, link in (products or {}).items() if name in text)
+    references.update(link for name, link in (products or {}).items() if _names(text, name))
     intent = next((name for name, pattern in _INTENTS.items() if pattern.search(lower)), "")
     asks = (
         bool(references or intent)
-        or (len(text) > 1 and ("?" in words or bool(_QUESTION_EN.match(words))))
+        or (len(text) > 1 and (bool(_MARK.search(words)) or bool(_QUESTION_EN.search(words))))
         or bool(_QUESTION_ZH.search(lower))
     )
     priority = Priority.QUESTION if asks else Priority.PAID if paid else Priority.OTHER

@@ -1,9 +1,14 @@
 from __future__ import annotations
 
+import json
+from pathlib import Path
+
 import pytest
 
 from livery.room.questions import Priority, chinese_number, link_references, normalise, read_message
 from livery.types import ChatMessage, MessageKind
+
+QUESTIONS = Path(__file__).parents[2] / "../shared/data/questions/product-questions-en.jsonl"
 
 
 def read(text: str, **options):
@@ -17,6 +22,7 @@ def read(text: str, **options):
         ("how much is number 3?", "price", "3"),
         ("HOW MUCH", "price", ""),
         ("no. 12, size XL?", "size", "12"),
+        ("is Number Nine in green still there", "stock", "9"),
         ("#7 in stock?", "stock", "7"),
         ("hey, do you ship to Canada", "shipping", ""),
         ("can i return it", "after_sales", ""),
@@ -66,6 +72,96 @@ def test_what_is_not_for_the_host(text: str, reason: str) -> None:
     assert (reading.for_host, reading.reason) == (False, reason)
 
 
+@pytest.mark.parametrize(
+    ("text", "intent"),
+    [
+        # as viewers write: no question mark, no verb, a wish, a complaint
+        ("i want to talk to a person", ""),
+        ("manager please", "person"),
+        ("xl please", ""),
+        ("i'd like the red one", ""),
+        ("looking for something for oily skin", ""),
+        ("i have a lab, which do i need", ""),
+        ("the white one looks nice, how thick", ""),
+        ("my oil was light yellow. is that bad", ""),
+        ("u ship to uk", "shipping"),
+        ("still have the blue one", ""),
+        ("wondering if it runs small", ""),
+        ("it's $5 right", ""),
+        ("3 or 4", ""),
+        ("stackable with live10", "price"),
+        ("i missed the code", "price"),
+        ("do u take paypal", "payment"),
+        ("i was charged twice", "payment"),
+        ("safe for sensitive skin", "detail"),
+        ("dishwasher safe", "detail"),
+        ("gift wrap", "order"),
+        ("track my parcel", "shipping"),
+        ("the lid doesnt close", "after_sales"),
+        ("mine leaks", "after_sales"),
+        ("your product broke after a week", "after_sales"),
+        ("help", ""),
+        ("新疆发不发", "shipping"),
+        ("发新疆", "shipping"),
+        ("发圆通别发邮政", "shipping"),
+        ("今天拍明天能到", "shipping"),
+        ("要一件黑色M", ""),
+        ("给我来两盒", ""),
+        ("反正就9块9对吧", ""),
+        ("这个洗了缩不缩", ""),
+        ("油头能压住不", ""),
+        ("敏感肌可以用", ""),
+        ("小孩能吃", ""),
+        ("黑色有", ""),
+        ("再讲一遍", "show"),
+        ("没听清", ""),
+        ("少发了一件", "after_sales"),
+        ("收到是坏的", "after_sales"),
+        ("盖子盖不紧", "after_sales"),
+        ("和上次一样价", "price"),
+        ("能叠加", "price"),
+        ("加入会员", "price"),
+        ("花呗", "payment"),
+        ("保真", "detail"),
+        ("送长辈合适", "detail"),
+        ("看下背面", "show"),
+        ("我要投诉", "person"),
+        ("多少錢", "price"),
+        ("有貨嗎", "stock"),
+        ("運費怎麼算", "shipping"),
+        # other languages by their question marks
+        ("كم السعر؟", ""),
+        ("¿tienen talla grande", ""),
+    ],
+)
+def test_questions_without_a_question_mark(text: str, intent: str) -> None:
+    reading = read(text)
+    assert (reading.priority, reading.for_host, reading.intent) == (Priority.QUESTION, True, intent)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "better luck next time", "who cares", "what the", "how funny", "is it just me lol", "are you serious lol",
+        "big deal", "deal with it", "do it", "will be back", "can confirm", "why not lol", "in order to win",
+        "left the stream for a bit", "ok we all know who is going to win", "same", "thank you!!", "lateee",
+        "TEEEECHNO", "my cat is called mango", "好看好看", "今晚讲得不错", "不是吧", "好吧", "几乎是的", "呢",
+        "评价不错", "猫又来抢镜了", "下了下了 拜拜", "שלום לכולם",
+    ],
+)  # fmt: skip
+def test_chatter_that_looks_like_a_question(text: str) -> None:
+    assert not read(text, products={"tee": "6", "mango tea": "7"}).for_host
+
+
+@pytest.mark.skipif(not QUESTIONS.is_file(), reason="the real questions are not here")
+def test_nearly_every_real_shopper_question_passes_without_its_question_mark() -> None:
+    texts = [json.loads(line)["question"] for line in QUESTIONS.read_text("utf-8").splitlines()]
+    assert len(texts) == 400
+    assert all(read(text).for_host for text in texts)
+    lost = [text for text in texts if not read(text.rstrip("? ")).for_host]
+    assert len(lost) <= 14, lost
+
+
 def test_greetings_and_the_hosts_name_are_other_and_money_is_paid() -> None:
     assert read("hello!").priority is Priority.OTHER
     assert read("hello!").for_host
@@ -84,6 +180,9 @@ def test_greetings_and_the_hosts_name_are_other_and_money_is_paid() -> None:
 def test_a_product_name_is_a_reference() -> None:
     products = {normalise("Linen Shirt"): "7", normalise("珍珠面膜"): "9"}
     assert read("the LINEN  shirt looks nice", products=products).reference == "7"
+    assert read("two linen shirts", products=products).reference == "7"
+    assert read("linen shirtless", products=products).reference == ""
+    assert read("我要一个珍珠面膜和linen shirt", products=products).reference == "7,9"
     assert read("珍珠面膜好用吗", products=products).reference == "9"
 
 
