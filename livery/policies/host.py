@@ -1,150 +1,56 @@
 """A host by rules: answers from what a model would see, the prompt and the tools, and from nothing else.
 
-For demonstrations without a model. It recognises what a tool is for by its words and schema, so it keeps
-working when tools and skills are renamed within its vocabulary (English and Chinese), and it says only what a
-tool's result says. It is no baseline for quality and no oracle: it reads one intent per request and chains at
-most two look-ups.
+For demonstrations without a model. `host_scene` reads what is asked, `host_tools` finds the tool for it by
+the words of its description, `host_results` reads what came back; here is the course: which look-ups come
+next, and the sentence at the end. It says only what a result says, and where none answers, that it will ask
+the staff. It is no baseline for quality and no oracle: it reads one intent per request, and its vocabulary is
+English and Chinese.
 """
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
-from typing import Any, cast
+from typing import Any
 
+from livery.policies.host_results import (
+    ANSWER,
+    LINK,
+    NAME,
+    PRICE,
+    QUESTION,
+    SPOKEN_CHARS,
+    STATUS,
+    STOCK,
+    TOTAL,
+    Result,
+    detail,
+    distinct,
+    field_of,
+    fits,
+    leaf,
+    read_result,
+    same,
+    sentences,
+)
+from livery.policies.host_scene import INTENTS, Scene, read_scene
+from livery.policies.host_tools import Planned, fill, skill_loader, tools_by_purpose
 from livery.policies.policy import PolicyRequest, PromptMessage, ToolSurface
 
-Planned = tuple[str, Mapping[str, Any]]
+_TALK = next(i for i in INTENTS if i.name == "talk")
+_MAIN = {"price": "price", "stock": "stock", "size": "size", "options": "product"}
+"""Intents about one item -> the purpose of the tool that answers."""
+_MOST_ROUNDS = 3
 
 
 @dataclass(frozen=True, slots=True)
-class Intent:
-    """One thing that viewers want: how they say it, and the words of a tool or skill that serves it."""
+class Done:
+    """A call that was made, and what came back."""
 
-    name: str
-    asked: re.Pattern[str]
-    tool: re.Pattern[str]
-    skill: re.Pattern[str]
-    facts: tuple[re.Pattern[str], ...]
-    """Result fields worth saying, by their last name, the best first."""
-
-
-def _intent(name: str, asked: str, tool: str, skill: str, *facts: str) -> Intent:
-    says, serves, teaches, *fields = (re.compile(p, re.IGNORECASE) for p in (asked, tool, skill, *facts))
-    return Intent(name, says, serves, teaches, tuple(fields))
-
-
-INTENTS = (
-    _intent(
-        "handoff",
-        r"\bbroken|complain|scam|damaged|wrong item|real person|human\b|投诉|人工|坏了|骗|发错|质量问题",
-        r"hand|staff|person\b|human|transfer|escalat|人工|转给|客服",
-        r"complain|hand-?off|broken|投诉|人工|客服",
-        r"^text$|message",
-    ),
-    _intent(
-        "shipping",
-        r"\bship|deliver|postage|arrive|how long|发货|运费|快递|几天|包邮|寄",
-        r"shipping|deliver|postage|freight|运费|时效|物流",
-        r"shipping|deliver|运费|物流|几天",
-        r"^fee$|运费",
-        r"^delivery$|days|时效",
-        r"reason|^text$",
-    ),
-    _intent(
-        "policy",
-        r"return|refund|exchange|warrant|invoice|退|换货|保修|发票",
-        r"polic|return|warrant|规则|退换|售后",
-        r"return|refund|after-?sales|退换|售后",
-        r"^text$|answer",
-    ),
-    _intent(
-        "size",
-        r"\bsize|\bfits?\b|\d\s*(?:cm|kg|lbs?)\b|尺码|什么码|多大码|身高|体重|偏[大小]",
-        r"\bsize|fit\b|尺码|码数|身高",
-        r"\bsize|fit|尺码|身高",
-        r"^size$|尺码",
-        r"note|reason|^text$",
-    ),
-    _intent(
-        "stock",
-        r"\bstock|available|any left|sold out|有货|库存|还有吗|还有没有|断货",
-        r"\bstock|availab|inventory|库存",
-        r"\bstock|有没有?货|还有没有货|商品本身",
-        r"^stock$|available|库存",
-        r"^status$|状态",
-    ),
-    _intent(
-        "price",
-        r"how much|price|\bcosts?\b|cheap|discount|coupon|deals?\b|\boff\b"
-        r"|多少钱|价格|几块|优惠|[领用]券|便宜|到手|打折",
-        r"price|cost\b|quote|到手价|价格|算.*价",
-        r"price|discount|多少钱|券后价|价格",
-        r"^total$|到手|合计",
-        r"^unit_price$|^price$|价$",
-        r"price",
-    ),
-    _intent(
-        "compare",
-        r"compar|differen|better|\bvs\b|recommend|which one|对比|区别|哪个好|哪款|推荐",
-        r"compar|differen|对比|差别",
-        r"compar|recommend|对比|推荐",
-        r"^price$|价$",
-    ),
-    _intent(
-        "product",
-        r"what is|what's|material|colou?rs?|feature|made of|tell me|这款|材质|颜色|怎么用|是什么|功能",
-        r"facts|product detail|one product|资料|详情",
-        r"what an item|feature|material|商品本身|材质",
-        r"points|selling|卖点",
-        r"summary|description|material|材质|参数",
-    ),
-    _intent("talk", r"", r"$^", r"greet|small.?talk|off-topic|打招呼|闲聊"),
-)
-_BY_NAME = {intent.name: intent for intent in INTENTS}
-
-_ENOUGH = {"talk"}
-_SKILL_TOOL = re.compile(r"skill|技能", re.IGNORECASE)
-_FILE = re.compile(r"file|path|文件", re.IGNORECASE)
-_SEARCH = re.compile(r"search|find|搜", re.IGNORECASE)
-_FAQ = re.compile(r"faq|answers|问答", re.IGNORECASE)
-_LINK = re.compile(r"link|item|product.?(?:id|no)|sku|链接|编号", re.IGNORECASE)
-_NAME = re.compile(r"name|商品名", re.IGNORECASE)
-_CHAT_HEADING = re.compile(r"chat|viewer|comment|question|danmaku|弹幕|观众|评论|提问", re.IGNORECASE)
-_HEADING = re.compile(r"^(?:#+ *|<|\d+\. )?([^\n<>:：]{1,60})[>:：]?$")
-_SPEAKER = re.compile(r"^[^:：\n]{1,60}[:：]\s*")
-_ON_SCREEN = re.compile(r"(?:on screen|showing|屏幕|讲解)\D{0,20}(\d{1,4})", re.IGNORECASE)
-_NUMBERED = re.compile(r"(?:link|number|item|no\.?|#)\s*(\d{1,4})\b|(\d{1,4})\s*号", re.IGNORECASE)
-_HAN_NUMBERED = re.compile(r"([一二三四五六七八九十])号")
-_RESULT_LINK = re.compile(r"(?:link|链接|item|编号)[\w\"'. ]{0,12}[:：= ]\s*\"?(\d{1,4})", re.IGNORECASE)
-_SKILL_LINE = re.compile(
-    r'^[-*|]\s*([a-z0-9][a-z0-9-]{0,63})\s*[:：|]\s*(.+)$|<skill name="([^"]+)">([^<]+)<', re.MULTILINE
-)
-_MEASURES = (
-    (re.compile(r"height|身高", re.IGNORECASE), re.compile(r"(\d{2,3}(?:\.\d)?)\s*cm|身高\D{0,3}(\d{3})")),
-    (re.compile(r"weight|体重", re.IGNORECASE), re.compile(r"(\d{2,3}(?:\.\d)?)\s*(?:kg|公斤)")),
-)
-_HAN = re.compile(r"[一-鿿]")
-_BARE = re.compile(
-    r"^(?:text|reason|note|answer|points|message|total|到手价|unit_price|price)$", re.IGNORECASE
-)
-"""Fields whose value is said without their name."""
-_LABELS = {
-    "fee": "运费",
-    "delivery": "时效",
-    "stock": "库存",
-    "size": "尺码",
-    "status": "状态",
-    "price": "价格",
-}
-"""Chinese for field names that a tool left in English."""
-_FILLERS = re.compile(
-    r"这[个款件]?|那[个款件]?|它|主播|请问|现在|一下|[吗呢啊呀吧的了和穿\s?？!！,，.。]|\d+号?"
-)
-_SPOKEN_CHARS = 200
+    purpose: str
+    arguments: Mapping[str, Any]
+    result: Result
 
 
 class HostPlay:
@@ -152,336 +58,478 @@ class HostPlay:
 
     def __call__(self, request: PolicyRequest) -> tuple[tuple[Planned, ...], str]:
         scene = read_scene(request.messages)
-        spoken = [m for m in request.messages if m.role == "assistant"]
-        sent_back = any(not m.calls for m in spoken)
-        results = [m for m in request.messages if m.role == "tool"]
-        if request.allow_calls and not sent_back:
-            calls = self._calls(request.tools, scene, results, rounds=len(spoken))
+        turns = [m for m in request.messages if m.role == "assistant"]
+        sent_back = any(not m.calls for m in turns)
+        course = _Course(scene, request.tools, _done(request.messages, request.tools))
+        if request.allow_calls:
+            skill = skill_call(request.tools, scene)
+            if not turns:
+                calls = tuple(filter(None, (skill, *course.next())))
+            elif not request.allow_reply:
+                calls = (skill,) if skill else ()  # the first one was none that lets a reply stand
+            else:
+                calls = course.next() if not sent_back and len(turns) < _MOST_ROUNDS else ()
             if calls:
                 return calls, ""
-            if not request.allow_reply and len(spoken) < 3:
-                skill = _skill_call(request.tools, scene)
-                if skill:
-                    return (skill,), ""
-        return (), self._say(request.tools, scene, results, sent_back)
+        return (), course.ask_staff() if sent_back else course.say()
 
-    def _calls(
-        self, tools: Sequence[ToolSurface], scene: Scene, results: Sequence[PromptMessage], *, rounds: int
-    ) -> tuple[Planned, ...]:
-        if rounds == 0:
-            first = self._look_up(tools, scene, scene.link)
-            return tuple(filter(None, (_skill_call(tools, scene), first)))
-        if rounds == 1 and not scene.link and scene.intent.name not in _ENOUGH:
-            found = next((m[1] for r in results if (m := _RESULT_LINK.search(r.content))), "")
-            second = self._look_up(tools, scene, found) if found else None
-            made = {r.name for r in results}
-            return (second,) if second and second[0] not in made else ()
-        return ()
 
-    def _look_up(self, tools: Sequence[ToolSurface], scene: Scene, link: str) -> Planned | None:
-        """The call that serves the intent; without the link it needs, a search for it."""
-        if scene.intent.name in _ENOUGH:
-            return None
-        wanted = [_best(tools, scene.intent.tool), _best(tools, _SEARCH), _best(tools, _FAQ)]
-        for tool in wanted:
-            arguments = fill(tool, scene, link) if tool else None
-            if tool and arguments is not None:
-                return tool.name, arguments
+def _done(messages: Sequence[PromptMessage], tools: Sequence[ToolSurface]) -> list[Done]:
+    purposes = {tool.name: purpose for purpose, tool in tools_by_purpose(tools).items()}
+    arguments = {call.id: call.arguments for m in messages for call in m.calls}
+    return [
+        Done(purposes[m.name], arguments.get(m.call_id, {}), read_result(m.content))
+        for m in messages
+        if m.role == "tool" and m.name in purposes
+    ]
+
+
+def skill_call(tools: Sequence[ToolSurface], scene: Scene) -> Planned | None:
+    """Load the skill whose description names the intent, among those that the loader offers."""
+    loader = skill_loader(tools, [name for name, _ in scene.skills])
+    if loader is None or not scene.skills:
         return None
+    tool, argument = loader
+    offered = tool.input_schema.get("properties", {}).get(argument, {}).get("enum")
+    skills = [(n, about) for n, about in scene.skills if not offered or n in offered] or [*scene.skills]
+    counts = [len(scene.intent.skill.findall(f"{name} {about}")) for name, about in skills]
+    best = counts.index(max(counts))
+    name = skills[best][0] if counts[best] else None
+    name = name or next((n for n, about in skills if _TALK.skill.search(about)), skills[0][0])
+    return tool.name, {argument: name}
 
-    def _say(
-        self,
-        tools: Sequence[ToolSurface],
-        scene: Scene,
-        results: Sequence[PromptMessage],
-        sent_back: bool,
-    ) -> str:
-        zh = scene.chinese
-        if scene.intent.name == "talk":
-            return (
-                "谢谢大家来直播间,想了解哪款可以直接问我。"
-                if zh
-                else "Thanks for being here! Ask me about any item."
+
+class _Course:
+    """One request: what to look up next, and what to say."""
+
+    def __init__(self, scene: Scene, tools: Sequence[ToolSurface], done: Sequence[Done]) -> None:
+        self.scene = scene
+        self.tools = tools_by_purpose(tools)
+        self.done = done
+        self.zh = scene.chinese
+
+    # ------------------------------------------------------------------------------- look-ups
+
+    def next(self) -> tuple[Planned, ...]:
+        calls = [c for c in self._wanted() if c is not None]
+        made = [(self.tools[d.purpose].name, dict(d.arguments)) for d in self.done if d.purpose in self.tools]
+        new: list[Planned] = []
+        for name, arguments in calls:
+            if (name, dict(arguments)) not in made and (name, arguments) not in new:
+                new.append((name, arguments))
+        return tuple(new[:3])
+
+    def _wanted(self) -> list[Planned | None]:
+        scene, first = self.scene, not self.done
+        match scene.intent.name:
+            case "talk":
+                return []
+            case "handoff":
+                return [self._call("handoff")] if first else []
+            case "identity":
+                return [self._call("faq")] if first else []
+            case "policy":
+                return [self._call("policy"), self._call("faq")] if first else []
+            case "shipping":
+                quote = self._call("shipping", links=scene.links) if scene.region else None
+                if first:
+                    return [quote or self._call("faq")]
+                return [] if self._ok("shipping") else [self._call("faq")]
+            case "recommend":
+                return [self._call("search", query=scene.question)] if first else []
+            case "deals":
+                links = self._targets(on_screen=scene.pointing)
+                if first and scene.items and not links:
+                    return [self._call("deals"), *self._searches()]
+                return [self._call("deals", links=links[:1])]
+            case "compare":
+                links = self._targets(on_screen=False)
+                if len(links) > 1:
+                    return [self._call("compare", links=links) or self._call("product", links=links[:1])]
+                return self._searches() if first else []
+            case "product":
+                return self._about_an_item(first)
+            case _:
+                return self._of_items(first)
+
+    def _of_items(self, first: bool) -> list[Planned | None]:
+        purpose = _MAIN[self.scene.intent.name]
+        links = self._targets()
+        if not links:
+            return self._searches() if first else []
+        calls: list[Planned | None] = []
+        for link in links[:2]:
+            call = self._call(purpose, links=(link,)) or self._call("product", links=(link,))
+            refused = any(
+                d.purpose == purpose and not d.result.ok and link in map(str, d.arguments.values())
+                for d in self.done
             )
-        skills = {t.name for t in tools if _is_skill_tool(t)}
-        if not sent_back:
-            for result in reversed([r for r in results if r.name not in skills]):
-                said = spoken_facts(result.content, scene.intent, chinese=zh)
-                if said:
-                    return said
-        return (
-            "这个我先帮您问一下客服,确认好了再告诉您。"
-            if zh
-            else "Let me check that with the staff so I tell you the right thing."
+            calls.append(call)
+            if refused:  # there may be no such variant: what it does come in
+                calls.append(self._call("product", links=(link,)))
+        return calls
+
+    def _about_an_item(self, first: bool) -> list[Planned | None]:
+        scene = self.scene
+        links = self._targets(on_screen=not scene.items)
+        if first:
+            faq = self._call("faq", links=links[:1])
+            if links:
+                return [faq, self._call("product", links=links[:1])]
+            return [faq, *self._searches()]
+        if self._faq_answer():
+            return []
+        if not links and scene.pointing:
+            links = self._targets(on_screen=True)
+        return [self._call("faq", links=links[:1]), self._call("product", links=links[:1])] if links else []
+
+    def _searches(self) -> list[Planned | None]:
+        tool = "search" if "search" in self.tools else "product"
+        return [self._call(tool, query=words, name=words) for words in self.scene.items]
+
+    def _targets(self, *, on_screen: bool = True) -> tuple[str, ...]:
+        """Links of what is asked about: named ones, else those found for the words, else the one on screen
+        where nothing is named at all."""
+        scene = self.scene
+        if scene.links:
+            return scene.links
+        if scene.items:
+            found = distinct(self._found(words) for words in scene.items)
+            if found or not (on_screen and scene.pointing and self.done and len(scene.items) == 1):
+                return tuple(found)
+        return (scene.on_screen,) if on_screen and scene.on_screen else ()
+
+    def _found(self, words: str) -> str:
+        """The link that a search for ``words`` gave: the row whose name has most of them, else the first."""
+        for d in self.done:
+            if d.purpose not in ("search", "product") or words not in d.arguments.values():
+                continue
+            rows = [r for r in d.result.records() if field_of(r, LINK)]
+            if rows:
+                parts = words.lower().split()
+                score = [sum(p.rstrip("s") in field_of(r, NAME).lower() for p in parts) for r in rows]
+                link = re.search(r"\d{1,4}", field_of(rows[score.index(max(score))], LINK))
+                return link[0] if link else ""
+            if d.result.link:
+                return d.result.link
+        return ""
+
+    def _call(
+        self, purpose: str, *, links: Sequence[str] = (), query: str = "", name: str = ""
+    ) -> Planned | None:
+        tool = self.tools.get(purpose)
+        if tool is None:
+            return None
+        scene = self.scene
+        priced = purpose in ("price", "stock")
+        values: dict[str, Any] = {
+            "link": list(links),
+            "query": query or scene.question,
+            "name": name if not links else "",
+            "reason": scene.question,
+            "topic": scene.topic or scene.question,
+            "region": scene.region,
+            "variant": scene.variant if priced else "",
+            "quantity": scene.quantity if purpose in ("price", "shipping") else None,
+            "member": scene.member or None,
+            "budget": scene.budget,
+            "height": scene.height,
+            "weight": scene.weight,
+            "foot": scene.foot,
+            "usual": scene.usual,
+            "coupons": [scene.code] if scene.code else [],
+        }
+        arguments = fill(purpose, tool, values)
+        if arguments is None or (purpose == "product" and not arguments):
+            return None
+        return tool.name, arguments
+
+    # --------------------------------------------------------------------------------- reading
+
+    def _ok(self, *purposes: str) -> list[Result]:
+        return [d.result for d in self.done if d.purpose in purposes and d.result.ok]
+
+    def _faq_answer(self) -> str:
+        """The shop's written answer, where one is about what is asked."""
+        scene = self.scene
+        targets = self._targets(on_screen=not scene.items)
+        names = " ".join(r.name for r in self._ok("product", "search"))
+        for result in self._ok("faq"):
+            if result.prose:
+                return sentences(result.prose) if fits(scene.question, result.prose, apart_from=names) else ""
+            for row in result.records():
+                answer, asked = sentences(field_of(row, ANSWER)), field_of(row, QUESTION)
+                digits = re.search(r"\d{1,4}", field_of(row, LINK))
+                link = digits[0] if digits else ""
+                about = fits(scene.question, asked, apart_from=names)
+                if link in targets and (about or fits(scene.question, answer, apart_from=names, least=0.5)):
+                    return answer
+                if not link and about:
+                    return answer
+                if link and ((about and not targets) or same(scene.question, asked)):
+                    return self._of_link(link, answer)
+        return ""
+
+    def _of_link(self, link: str, text: str) -> str:
+        return f"{link}号链接:{text}" if self.zh else f"Link {link}: {text}"
+
+    # ---------------------------------------------------------------------------------- saying
+
+    def say(self) -> str:
+        """The reply: facts of results, or an honest word that there are none."""
+        match self.scene.intent.name:
+            case "talk":
+                said = self._words(
+                    "谢谢大家来直播间,想了解哪款可以直接问我。",
+                    "Thanks for being here! Ask me about any item.",
+                )
+            case "handoff":
+                sorry = self._words(
+                    "不好意思给您添麻烦了,我已经通知人工客服,会有专人联系您。",
+                    "I'm sorry about that. I've called our staff, and a person will get back to you.",
+                )
+                said = sorry if self._ok("handoff") else ""
+            case "identity":
+                said = self._faq_answer() or self._words(
+                    "我是直播间的AI主播。", "I am the AI host of this room."
+                )
+            case "policy":
+                found = [r.prose or r.value(ANSWER) for r in self._ok("policy")]
+                said = next((sentences(text) for text in found if text), "") or self._faq_answer()
+            case "shipping":
+                said = self._shipping()
+            case "recommend":
+                said = self._recommended()
+            case "deals":
+                said = self._deals()
+            case "compare":
+                said = self._compared()
+            case "product":
+                said = self._faq_answer() or self._details()
+            case "options":
+                said = self._options()
+            case _:
+                said = self._each()
+        return said or (self.which() if self._unknown_item() else self.ask_staff())
+
+    def ask_staff(self) -> str:
+        return self._words(
+            "这个我先帮您问一下客服,确认好了再告诉您。",
+            "Let me check that with the staff so I tell you the right thing.",
         )
 
+    def which(self) -> str:
+        return self._words(
+            "您想问哪一款?告诉我链接号,我马上查。",
+            "Which item do you mean? Tell me its link number and I will look it up.",
+        )
 
-class InstantPlay:
-    """Three rounds with the first tools that fit; which ones is worked out once per tool set and prompt."""
+    def _words(self, zh: str, en: str) -> str:
+        return zh if self.zh else en
 
-    def __call__(self, request: PolicyRequest) -> tuple[tuple[Planned, ...], str]:
-        rounds = sum(m.role == "assistant" for m in request.messages)
-        system = request.messages[0].content if request.messages else ""
-        if rounds < 2 and request.allow_calls:
-            opening, second = _instant_calls(_Tools(request.tools), system)
-            calls = opening if rounds == 0 else second
-            if calls:
-                return calls, ""
-        zh = bool(_HAN.search(system[:400]))
-        return (), "谢谢您的提问,有需要随时叫我。" if zh else "Thanks for asking, I am happy to help."
+    def _unknown_item(self) -> bool:
+        about = self.scene.intent.name in ("price", "stock", "size", "options", "compare")
+        return about and not self._targets(on_screen=self.scene.intent.name != "compare")
 
+    def _sentence(self, name: str, *facts: str) -> str:
+        said = distinct(f.strip().rstrip("。.") for f in facts)
+        if not said:
+            return ""
+        head = f"{name}{',' if self.zh else ': '}" if name else ""
+        return sentences(head + ("," if self.zh else ", ").join(said) + self._words("。", "."))
 
-class _Tools:
-    """A tool set as a cache key: names, since schemas do not hash."""
+    def _each(self) -> str:
+        """Price, stock or size of one item or two."""
+        scene, intent = self.scene, self.scene.intent.name
+        tell = {"price": self._price, "stock": self._stock, "size": self._size}[intent]
+        results = self._ok(_MAIN[intent])
+        if not results and any(d.purpose == _MAIN[intent] for d in self.done):
+            named = scene.links or scene.items or scene.pointing
+            return self._options() if named else self.which()  # no such variant, or another item was meant
+        results = results or ([] if intent == "size" else self._ok("product"))
+        said = [tell(r, brief=len(results) > 1) for r in results]
+        return ("" if self.zh else " ").join(said) if all(said) else ""
 
-    def __init__(self, tools: Sequence[ToolSurface]) -> None:
-        self.tools = tools
-        self._names = tuple(t.name for t in tools)
+    def _price(self, result: Result, *, brief: bool = False) -> str:
+        if result.prose:
+            return sentences(result.prose, most=1 if brief else 2)
+        total, status = result.value(TOTAL), result.value(STATUS)
+        price = total or result.value(PRICE)
+        quantity = result.value(re.compile(r"quantity|数量|件数", re.IGNORECASE))
+        variant = result.value(re.compile(r"^variant|规格", re.IGNORECASE)) if total else ""
+        if price and quantity not in ("", "1"):
+            price = self._words(f"{quantity}件一共{price}", f"{price} for {quantity}")
+        extra = [] if brief else self._claims(result)
+        return self._sentence(result.name, status, variant, price, *extra)
 
-    def __hash__(self) -> int:
-        return hash(self._names)
+    def _claims(self, result: Result) -> list[str]:
+        claims = distinct(v.rstrip("。.") for k, v in result.pairs if leaf(k) == "claim")[:1]
+        if not self.zh:
+            return claims
+        return [c + ("优惠券" if c.endswith("领取") else "券" if c.endswith("领") else "") for c in claims]
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Tools) and self._names == other._names
+    def _stock(self, result: Result, *, brief: bool = False) -> str:
+        if result.prose:
+            return sentences(result.prose, most=2)
+        status, stock = result.value(STATUS), result.value(STOCK)
+        variant = result.value(re.compile(r"^variant$|规格", re.IGNORECASE))
+        since = result.value(re.compile(r"on_sale_at|开售", re.IGNORECASE))
+        left = "" if stock in ("", "0") else self._words(f"库存{stock}", f"{stock} left")
+        opens = self._words(f"{since}开售", f"it opens {since}") if since else ""
+        return self._sentence(result.name, variant, status, left, opens)
 
+    def _size(self, result: Result, *, brief: bool = False) -> str:
+        if result.prose:
+            return sentences(result.prose, most=2)
+        size = result.value(re.compile(r"^size$|尺码|码数", re.IGNORECASE))
+        reason = result.value(re.compile(r"reason|依据|原因", re.IGNORECASE))
+        note = result.value(re.compile(r"^note$|说明|备注", re.IGNORECASE))
+        needs = result.value(re.compile(r"ask_for|还需要", re.IGNORECASE))
+        said = ""
+        if size:
+            said = self._sentence(result.name, self._words(f"推荐{size}码", f"size {size}"), reason)
+        elif needs:
+            wish = self._words(f"告诉我{needs},我帮您选码", f"tell me your {needs} and I will find your size")
+            said = self._sentence(result.name, wish)
+        elif not (self.scene.links or self.scene.items or self.scene.pointing):
+            return self.which()  # the one on screen has no sizes, so it was not meant
+        else:
+            said = self._sentence(result.name, reason)
+        more = f"{said}{'' if self.zh else ' '}{note}"
+        return more if note and len(more) <= SPOKEN_CHARS else said
 
-@lru_cache(maxsize=64)
-def _instant_calls(tools: _Tools, system: str) -> tuple[tuple[Planned, ...], tuple[Planned, ...]]:
-    prompt = (
-        PromptMessage(role="system", content=system),
-        PromptMessage(role="user", content="how much is number 1"),
-    )
-    scene = read_scene(prompt)
-    skill = _skill_call(tools.tools, scene)
-    wanted = (_BY_NAME["product"].tool, _BY_NAME["price"].tool, _SEARCH)
-    looks: list[Planned] = []
-    for pattern in wanted:
-        tool = _best(tools.tools, pattern)
-        arguments = fill(tool, scene, "1") if tool else None
-        if tool and arguments is not None and all(tool.name != name for name, _ in looks):
-            looks.append((tool.name, arguments))
-    return tuple(filter(None, (skill, *looks[:1]))), tuple(looks[1:2])
+    def _options(self) -> str:
+        for result in self._ok("product", "stock"):
+            groups: dict[str, list[str]] = {}
+            for key, value in result.pairs:
+                path = re.sub(r"\[\d+\]", "", key).split(".")
+                if path[0] in ("options", "variants", "可选") and len(path) > 1:
+                    groups.setdefault(path[1] if path[0] != "variants" else "", []).append(
+                        value if path[0] != "variants" else path[1]
+                    )
+            if groups:
+                sep = "、" if self.zh else ", "
+                told = [f"{name} {sep.join(values)}".strip() for name, values in groups.items()]
+                comes = self._words("有" + ";".join(told), "it comes in " + "; ".join(told))
+                return self._sentence(result.name, comes)
+        return self._details() if self.scene.intent.name == "options" else ""
 
-
-# ------------------------------------------------------------------------------- reading the prompt
-
-
-@dataclass(frozen=True, slots=True)
-class Scene:
-    question: str
-    """What viewers wrote, without their names."""
-    intent: Intent
-    links: tuple[str, ...]
-    """Every link that the question names."""
-    link: str
-    """The link meant: named in the question, else the one on screen, else empty."""
-    skills: tuple[tuple[str, str], ...]
-    """(name, description) from the catalogue in the prompt."""
-    chinese: bool
-    """Whether the prompt is in Chinese: then so is the reply."""
-
-
-def read_scene(messages: Sequence[PromptMessage]) -> Scene:
-    system = next((m.content for m in messages if m.role == "system"), "")
-    user = next((m.content for m in messages if m.role == "user"), "")
-    question = read_question(user)
-    intent = next(i for i in INTENTS if i.asked.search(question))
-    named = [next(filter(None, m.groups())) for m in _NUMBERED.finditer(question)]
-    named += [str("一二三四五六七八九十".index(m[1]) + 1) for m in _HAN_NUMBERED.finditer(question)]
-    if intent.name == "compare" and len(named) < 2:
-        named = re.findall(r"\d{1,4}", question)
-    link = named[0] if named else ""
-    on_screen = _ON_SCREEN.search(user)
-    if not link and on_screen and not _names_another(question, intent):
-        link = on_screen[1]
-    skills = tuple((m[1] or m[3], m[2] or m[4]) for m in _SKILL_LINE.finditer(system))
-    return Scene(
-        question,
-        intent,
-        tuple(dict.fromkeys(named)),
-        link,
-        skills,
-        bool(_HAN.search(system[:400] or question)),
-    )
-
-
-def _names_another(question: str, intent: Intent) -> bool:
-    """Whether it asks for an item by its name rather than "this one"."""
-    if re.search(r"\bthis\b|\bit\b|这[个款件]", question, re.IGNORECASE):
-        return False
-    if _HAN.search(question):
-        rest = _FILLERS.sub("", intent.asked.sub("", question))
-        return intent.name in ("price", "stock", "product") and len(_HAN.findall(rest)) > 1
-    return bool(re.search(r"\bthe (?!price|cost|size)\w{3,}|\bany (?!left)", question, re.IGNORECASE))
-
-
-def read_question(user: str) -> str:
-    """The viewers' lines of a rendered user message, whatever its headings look like."""
-    blocks = [b.strip() for b in re.split(r"\n\s*\n", user) if b.strip()]
-    chosen = blocks[-1] if blocks else ""
-    for block in blocks:
-        head, _, body = block.partition("\n")
-        heading = _HEADING.match(head.strip())
-        if body and heading and _CHAT_HEADING.search(heading[1]):
-            chosen = body
-    lines = [
-        _SPEAKER.sub("", line) for line in chosen.splitlines() if not _HEADING.match(line) or ":" in line
-    ]
-    return "\n".join(line for line in lines if not line.startswith("</")) or chosen
-
-
-# ------------------------------------------------------------------------------------ choosing tools
-
-
-def _properties(tool: ToolSurface) -> Mapping[str, Mapping[str, Any]]:
-    return tool.input_schema.get("properties", {})
-
-
-def _is_skill_tool(tool: ToolSurface) -> bool:
-    return bool(_SKILL_TOOL.search(f"{tool.name} {tool.description}")) and not any(
-        _FILE.search(name) for name in _properties(tool)
-    )
-
-
-def _skill_call(tools: Sequence[ToolSurface], scene: Scene) -> Planned | None:
-    """Load the skill whose description names the intent."""
-    tool = next((t for t in tools if _is_skill_tool(t) and len(_properties(t)) >= 1), None)
-    if tool is None or not scene.skills:
-        return None
-    talk = _BY_NAME["talk"].skill
-    pattern = scene.intent.skill
-    counts = [len(pattern.findall(f"{name} {about}")) for name, about in scene.skills]
-    best = counts.index(max(counts))
-    skill = scene.skills[best][0] if counts[best] else None
-    skill = skill or next((n for n, about in scene.skills if talk.search(about)), scene.skills[0][0])
-    required = tool.input_schema.get("required") or list(_properties(tool))
-    return tool.name, {str(required[0]): skill}
-
-
-def _best(tools: Sequence[ToolSurface], pattern: re.Pattern[str]) -> ToolSurface | None:
-    """The tool that says ``pattern`` most often; its name counts double."""
-    scored = [
-        (2 * len(pattern.findall(t.name.replace("_", " "))) + len(pattern.findall(t.description)), -i, t)
-        for i, t in enumerate(tools)
-        if not _SKILL_TOOL.search(f"{t.name} {t.description}")
-    ]
-    best = max(scored, default=None, key=lambda s: s[:2])
-    return best[2] if best and best[0] > 0 else None
-
-
-def fill(tool: ToolSurface, scene: Scene, link: str) -> dict[str, Any] | None:
-    """Arguments for ``tool`` from the question and the link; None where a required one is not to be had."""
-    required = set(tool.input_schema.get("required", ()))
-    out: dict[str, Any] = {}
-    for name, schema in _properties(tool).items():
-        value = _argument(name, schema, scene, link, needed=name in required)
-        if value is not None:
-            out[name] = value
-        elif name in required:
-            return None
-    if not out and not required and len(_properties(tool)) > 0:
-        return None  # a look-up of nothing in particular
-    return out
-
-
-def _argument(name: str, schema: Mapping[str, Any], scene: Scene, link: str, *, needed: bool) -> Any:
-    kind = schema.get("type", "string")
-    about = f"{name} {schema.get('description', '')}"
-    if "enum" in schema:
-        options = cast("list[Any]", schema["enum"])
-        said = next((o for o in options if str(o).lower() in scene.question.lower()), None)
-        return said if said is not None or not needed else options[0]
-    if _LINK.search(name) or (_LINK.search(about) and not _NAME.search(name)):
-        if not link:
-            return None
-        if kind == "array":
-            links = list(scene.links or (link,))
-            return links if len(links) >= int(schema.get("minItems", 1)) else None
-        return int(link) if kind == "integer" else link
-    for field, pattern in _MEASURES:
-        if field.search(name) and (found := pattern.search(scene.question)):
-            return float(next(filter(None, found.groups())))
-    if not needed:
-        # An optional name stands in for a link that is not known.
-        return scene.question[:80] if kind == "string" and _NAME.search(name) and not link else None
-    match kind:
-        case "string":
-            return scene.question[: int(schema.get("maxLength", 120))] or None
-        case "integer" | "number":
-            return schema.get("minimum", 1)
-        case "boolean":
-            return False
-        case _:
-            return None
-
-
-# -------------------------------------------------------------------------------------- what to say
-
-
-def spoken_facts(text: str, intent: Intent, *, chinese: bool) -> str:
-    """One or two facts of a tool's result as a sentence; empty where it holds none or tells an error."""
-    pairs = list(_pairs(text))
-    if not pairs or re.match(r'\s*(?:error\b|<error|\{"error")', text):
+    def _details(self) -> str:
+        for result in self._ok("product"):
+            if result.prose:
+                names = result.name
+                return (
+                    sentences(result.prose)
+                    if fits(self.scene.question, result.prose, apart_from=names)
+                    else ""
+                )
+            field, value = detail(self.scene.question, result)
+            if value:
+                bare = re.match(
+                    r"points?$|selling|卖点|summary|description|规格|参数|status", field, re.IGNORECASE
+                )
+                return self._sentence(result.name, value if bare else f"{_lowered(field)} {value}")
+            if re.search(r"tell me|what is|what's|介绍|是什么|讲讲", self.scene.question, re.IGNORECASE):
+                points = [v for k, v in result.pairs if re.search(r"point|selling|卖点|summary", leaf(k))]
+                return self._sentence(result.name, *points[:3])
         return ""
-    name = next((v for k, v in pairs if re.search(r"(?:^|\.)name$|商品名", k)), "")
-    leaf = [(re.sub(r"\[\d+\]", "", key).rpartition(".")[2], value) for key, value in pairs]
-    found = (next(((k, v) for k, v in leaf if p.search(k) and v != name), None) for p in intent.facts)
-    facts = [fact for fact in found if fact]
-    if intent.name == "price":
-        facts = facts[:1]  # one price is the answer; more of them would be a puzzle
-    elif intent.name == "compare":
-        facts = []
-        names = [v for k, v in leaf if _NAME.fullmatch(k)]
-        prices = [v for k, v in leaf if intent.facts[0].search(k)]
-        if len(names) > 1:
-            name = ""
-            facts = [("", f"{n} {p}") for n, p in zip(names, prices, strict=False)]
-    if not facts:
-        facts = [(k, v) for k, v in leaf if k in ("", "answer", "text", "summary", "status")][:1]
-    if not facts:
+
+    def _shipping(self) -> str:
+        for result in self._ok("shipping"):
+            if result.prose:
+                return sentences(result.prose)
+            value = {
+                field: result.value(re.compile(pattern, re.IGNORECASE))
+                for field, pattern in (
+                    ("region", r"region|地区"), ("ships", r"^ships|可发"), ("reason", r"reason|原因"),
+                    ("fee", r"^fee$|运费"), ("days", r"deliver|days|时效"), ("free", r"free_over|包邮"),
+                )
+            }  # fmt: skip
+            if value["ships"] in ("no", "false") or (value["reason"] and not value["fee"]):
+                return self._sentence(value["region"], value["reason"])
+            free = value["free"]
+            return self._sentence(
+                self._words(f"发{value['region']}", value["region"]),
+                self._words(f"运费{value['fee']}", f"delivery costs {value['fee']}") if value["fee"] else "",
+                self._words(value["days"], f"takes {value['days']}") if value["days"] else "",
+                self._words(f"满{free}包邮", f"free from {free}") if free else "",
+            )
+        if answer := self._faq_answer():
+            return answer
+        if self.scene.region:
+            return ""
+        return self._words(
+            "您想发到哪里?告诉我省份或城市,我马上查。",
+            "Where should it go? Tell me the state or country and I will look it up.",
+        )
+
+    def _recommended(self) -> str:
+        for result in self._ok("search"):
+            on_sale = [r for r in result.records() if field_of(r, NAME) and not field_of(r, STATUS)]
+            rows = [(field_of(r, NAME), field_of(r, PRICE)) for r in on_sale]
+            if rows:
+                told = [f"{name} {price}".strip() for name, price in rows[:3]]
+                return self._sentence("", *told)
+            kinds = distinct(v for k, v in result.pairs if re.match(r"categor|分类|类目", leaf(k)))
+            if kinds:
+                listed = self._words("、", ", ").join(kinds)
+                return self._words(
+                    f"我们有{listed},您想看哪一类?", f"We have {listed}. Which would you like to see?"
+                )
         return ""
-    said = [
-        value.rstrip("。.") if not k or _BARE.match(k) else _labelled(k, value, chinese)
-        for k, value in facts[:2]
-    ]
-    head = (f"{name}," if chinese else f"{name}: ") if name else ""
-    return _whole_sentences(head + (",".join(said) if chinese else ", ".join(said)), "。" if chinese else ".")
+
+    def _deals(self) -> str:
+        scene = self.scene
+        coupons = bool(re.search(r"coupon|券|\b[A-Z]{3,}\d", scene.question))
+        wanted = re.compile(
+            r"coupon|券" if coupons else r"flash|秒杀" if re.search(r"flash|秒杀", scene.question) else r"",
+            re.IGNORECASE,
+        )
+        for d in [d for d in self.done if d.purpose == "deals" and d.result.ok][::-1]:
+            result = d.result
+            if result.prose:
+                parts = [p for p in re.split(r"(?<=\.)\s+", result.prose) if wanted.search(p)]
+                told = sentences(" ".join(parts) or result.prose)
+            else:
+                rows = [r for r in result.records() if not field_of(r, re.compile(r"starts_at|开始"))]
+                if coupons:
+                    chosen = [r for r in rows if field_of(r, re.compile(r"^code$|券码"))]
+                else:
+                    chosen = [r for r in rows if wanted.search(field_of(r, _TITLE))]
+                told = self._sentence("", *[self._deal(r) for r in chosen][:3])
+            if told and scene.code and scene.code not in result.text:
+                head = self._words(f"没有看到{scene.code}这张券,现在有:", f"I don't see {scene.code} there. ")
+                return head + sentences(told, SPOKEN_CHARS - len(head))
+            if told:
+                return told
+        return ""
+
+    def _deal(self, row: dict[str, str]) -> str:
+        terms = field_of(row, re.compile(r"terms|规则|条件"))
+        ends = field_of(row, re.compile(r"ends_at|结束"))
+        title = field_of(row, _TITLE)
+        asked_end = re.search(r"\bend|until|几点|什么时候|到什么", self.scene.question, re.IGNORECASE)
+        until = self._words(f"到{ends}", f"until {ends}") if ends and asked_end else ""
+        return " ".join(filter(None, (title, terms, until)))
+
+    def _compared(self) -> str:
+        for result in self._ok("compare"):
+            if result.prose:
+                return sentences(result.prose)
+            rows = [r for r in result.records() if field_of(r, NAME)]
+            told = [f"{field_of(r, NAME)} {field_of(r, PRICE) or field_of(r, STATUS)}" for r in rows]
+            if len(told) > 1:
+                by = result.value(re.compile(r"less_by|差价", re.IGNORECASE))
+                link = next((v for k, v in result.pairs if re.search(r"cheapest.*link|最便宜", k)), "")
+                name = next((field_of(r, NAME) for r in rows if link and field_of(r, LINK) == link), "")
+                less = self._words(f"{name}便宜{by}", f"{name} is {by} less") if name and by else ""
+                return self._sentence("", *told, less)
+        return ""
 
 
-def _labelled(key: str, value: str, chinese: bool) -> str:
-    if chinese:
-        return f"{_LABELS.get(key, key)}{value}"
-    return f"{key.replace('_', ' ')} {value}"
+def _lowered(field: str) -> str:
+    """A field's label within a sentence; abbreviations stay."""
+    return field if field[:2].isupper() else field[:1].lower() + field[1:]
 
 
-def _whole_sentences(text: str, stop: str) -> str:
-    """``text`` up to the last sentence that is not too long to say."""
-    if len(text) <= _SPOKEN_CHARS:
-        return text.strip() + stop
-    short = text[:_SPOKEN_CHARS]
-    end = max(short.rfind(mark) for mark in (". ", "。", "! ", "!"))
-    return short[: end + 1].strip() if end > 0 else ""
-
-
-def _pairs(text: str) -> Sequence[tuple[str, str]]:
-    """(dotted field, value) of a result in JSON, XML, ``field: value`` lines, or ("", prose)."""
-    stripped = text.strip()
-    if stripped[:1] in "{[":
-        try:
-            return _leaves(json.loads(stripped), "")
-        except json.JSONDecodeError:
-            return ()
-    if stripped.startswith("<"):
-        return [(m[1], m[2]) for m in re.finditer(r"<([\w.-]+)>([^<]+)</\1>", stripped)]
-    lines = [re.match(r"^([\w.\[\] -]{1,40})[:：] (.+)$", line) for line in stripped.splitlines()]
-    found = [(m[1], m[2]) for m in lines if m]
-    return found if len(found) == len(lines) else [("", stripped)] if stripped else ()
-
-
-def _leaves(value: Any, prefix: str) -> list[tuple[str, str]]:
-    if isinstance(value, dict):
-        items = cast("dict[str, Any]", value).items()
-        return [leaf for k, v in items for leaf in _leaves(v, f"{prefix}.{k}" if prefix else k)]
-    if isinstance(value, list):
-        return [leaf for v in cast("list[Any]", value) for leaf in _leaves(v, prefix)]
-    return [] if value is None else [(prefix, str(value))]
+_TITLE = re.compile(r"^name$|^code$|名称|券码", re.IGNORECASE)

@@ -28,7 +28,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 
 from livery.errors import InputError, Problem
 from livery.policies import wire
-from livery.policies.host import HostPlay, InstantPlay
+from livery.policies.host import HostPlay
+from livery.policies.instant import InstantPlay
 from livery.policies.policy import PolicyRequest, PromptMessage
 from livery.types import PolicyTurn, Timing, ToolCall
 

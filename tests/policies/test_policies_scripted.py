@@ -7,7 +7,6 @@ from policies_requests import MESSAGES, request
 
 from livery.errors import InputError
 from livery.policies import open_policy
-from livery.policies.host import INTENTS, read_question, read_scene, spoken_facts
 from livery.policies.policy import PromptMessage, ToolSurface
 
 
@@ -128,60 +127,6 @@ async def test_the_host_replies_when_calls_are_not_allowed():
     turn = await open_policy("scripted:host").act(request(allow_calls=False))
     assert turn.calls == ()
     assert turn.text
-
-
-@pytest.mark.parametrize(
-    ("question", "intent", "link"),
-    [
-        ("how much is number 12?", "price", "12"),
-        ("3号链接多少钱", "price", "3"),
-        ("is this one in stock", "stock", "7"),
-        ("do you ship to Canada", "shipping", "7"),
-        ("can I return it", "policy", "7"),
-        ("what size for 170 cm 60kg", "size", "7"),
-        ("身高165穿什么码", "size", "7"),
-        ("it arrived broken, I want a human", "handoff", "7"),
-        ("hi everyone", "talk", "7"),
-        ("保温杯多少钱", "price", ""),
-        ("这个多少钱", "price", "7"),
-        ("how much is the kettle", "price", ""),
-    ],
-)
-def test_intents_and_links(question, intent, link):
-    user = f"## The room now\nOn screen: link 7, Mug.\n\n## Chat\nAnn: {question}"
-    scene = read_scene(
-        (PromptMessage(role="system", content="host"), PromptMessage(role="user", content=user))
-    )
-    assert (scene.intent.name, scene.link, scene.question) == (intent, link, question)
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "## Chat\nAnn: any blue?\nBo: and red?\n\n## Just before\nCy: hi / you: hello",
-        "<chat>\nAnn: any blue?\nBo: and red?\n</chat>",
-        "Viewers:\nAnn: any blue?\nBo: and red?",
-        "2. Chat\nAnn: any blue?\nBo: and red?",
-    ],
-)
-def test_the_question_is_found_under_any_heading(text):
-    assert read_question(text) == "any blue?\nand red?"
-
-
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("name: Mug\nstatus: in stock", "Mug: status in stock."),
-        ('{"name": "Mug", "status": "in stock"}', "Mug: status in stock."),
-        ("<result><name>Mug</name><status>in stock</status></result>", "Mug: status in stock."),
-        ("There are plenty of mugs left today.", "There are plenty of mugs left today."),
-        ('{"error": "not_found", "message": "no"}', ""),
-        ("", ""),
-    ],
-)
-def test_facts_are_said_from_any_result_format(text, said):
-    stock = next(i for i in INTENTS if i.name == "stock")
-    assert spoken_facts(text, stock, chinese=False) == said
 
 
 SCRIPT = """
