@@ -391,13 +391,13 @@ async def test_cancelling_the_request_cancels_its_hooks(bench: Bench) -> None:
     await asyncio.wait_for(ended.wait(), LONG_S)
 
 
-async def test_a_hook_sees_its_own_params_read_only(bench: Bench) -> None:
+async def test_a_python_hook_sees_its_own_params_read_only(bench: Bench) -> None:
     def reads(value: str, context: HookContext) -> Retry:
         with pytest.raises(TypeError):
             context.params["limit"] = 9  # type: ignore[index]
         return Retry(f"limit {context.params['limit']}")
 
-    outcome = await bench.run((hook("h", params={"limit": 7}), reads))
+    outcome = await bench.run((hook("h", kind="python", params={"limit": 7}), reads))
     assert outcome.decision == Retry("limit 7")
 
 

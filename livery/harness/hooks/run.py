@@ -157,7 +157,7 @@ class HookRunner:
 
         Args:
             value: of the checkpoint's type (table in `livery.harness.hooks.decisions`).
-            context: its ``params`` are replaced by each hook's own.
+            context: a Python hook gets its own ``params`` in it; built-ins and rules have theirs already.
             budget_s: seconds for all of them. A Python hook gets the less of its ``timeout_s`` and what is
                 left. An inline hook takes microseconds and gives its verdict even when nothing is left.
 
@@ -222,7 +222,7 @@ class HookRunner:
     def _inline(self, ready: _Ready, value: Any, context: HookContext) -> _Verdict | _Awaiting:
         clock, began = self._clock, self._clock()
         try:
-            decision = ready.function(value, _own(context, ready))
+            decision = ready.function(value, context)
         except TimeoutError as error:
             return _Verdict(None, "timeout", str(error) or "over its time", clock() - began)
         except Exception as error:
@@ -247,7 +247,7 @@ class HookRunner:
             return _Verdict(None, "timeout", "the request's time for hooks was used up")
         if len(ready.stuck) >= self._stuck_limit:
             return _Verdict(None, "timeout", f"{len(ready.stuck)} earlier runs of it have not returned")
-        own = _own(context, ready)
+        own = replace(context, params=ready.params)
         if ready.awaits:
             return await self._awaited(ready, ready.function(value, own), began, end)  # pyright: ignore[reportArgumentType]
         loop = asyncio.get_running_loop()
@@ -343,10 +343,6 @@ def is_async(function: Callable[..., Any]) -> bool:
     )
 
 
-def _own(context: HookContext, ready: _Ready) -> HookContext:
-    return replace(context, params=ready.params) if ready.params or context.params else context
-
-
 def _feedback_template(hook: Hook, problems: list[Problem]) -> Template | None:
     if not hook.feedback:
         return None
@@ -375,7 +371,7 @@ def _settle(
     hook = ready.hook
     failure, message = verdict.failure, verdict.message
     decision: Any = verdict.decision
-    if not failure:
+    if not failure and type(decision) is not Allow:
         wrong = _wrong(hook, decision, value)
         if wrong:
             log.warning("hook %r failed: %s", hook.key, wrong)
