@@ -392,3 +392,44 @@ def test_steps_and_several_coupons_together() -> None:
     assert price.total == 18000 + 9000 - 2000 - 100 - 50
     assert [x.promotion.key for x in price.promotions] == ["a", "c", "b"]
     assert [x.off for x in price.promotions] == [4000, 9000, 2000]
+
+
+# ------------------------------------------------------------------------ what is remembered
+
+
+@given(seed=st.integers(0, 2**32 - 1))
+@settings(max_examples=40, deadline=None)
+def test_a_remembered_price_is_the_price_of_that_very_moment(seed: int) -> None:
+    rng = random.Random(seed)
+
+    def window() -> dict[str, datetime | None]:
+        start = NOW + rng.randrange(-3, 4) * DAY
+        return {
+            "starts_at": rng.choice((None, start)),
+            "ends_at": rng.choice((None, start + rng.randrange(1, 4) * DAY)),
+        }
+
+    offers = [
+        promotion("percent_off", f"p{i}", percent_off=rng.randrange(5, 60), stackable=True, **window())
+        for i in range(3)
+    ]
+    coupons = [
+        Coupon(code=f"C{i}", amount_off=rng.randrange(1, 900), members_only=rng.random() < 0.3, **window())
+        for i in range(2)
+    ]
+    catalogue = shop(4999, offers, coupons)
+    moments = [NOW + days * DAY + rng.choice((-1, 0, 1)) * timedelta(microseconds=1) for days in range(-4, 8)]
+    moments += rng.sample(moments, 6)  # asked again, out of order
+    for moment in moments:
+        asked = {"member": rng.random() < 0.5, "quantity": rng.randrange(1, 3)}
+        fresh = shop(4999, offers, coupons)
+        expected = best_price(fresh, fresh.products[0], now=moment, **asked)
+        assert best_price(catalogue, catalogue.products[0], now=moment, **asked) == expected
+
+
+def test_a_copy_with_another_promotion_has_its_own_prices() -> None:
+    catalogue = shop(1000, [], [])
+    assert best_price(catalogue, catalogue.products[0], now=NOW).total == 1000
+    cheaper = catalogue.replace(promotions=(promotion("percent_off", percent_off=10),))
+    assert best_price(cheaper, cheaper.products[0], now=NOW).total == 900
+    assert best_price(catalogue, catalogue.products[0], now=NOW).total == 1000
