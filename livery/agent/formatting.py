@@ -10,7 +10,7 @@ import json
 import re
 from collections.abc import Mapping
 from typing import Any
-from xml.sax.saxutils import escape
+from xml.sax.saxutils import escape, quoteattr
 
 from jinja2 import Template
 
@@ -119,9 +119,10 @@ def _paged(value: JSON, size: int, page: int) -> JSON:
 
 
 def _xml(tag: str, value: JSON) -> str:
-    name = tag if tag.isidentifier() else "item"
-    if isinstance(value, dict):
-        return f"<{name}>{''.join(_xml(k, v) for k, v in value.items())}</{name}>"
     if isinstance(value, list):
-        return "".join(_xml(name, v) for v in value)
-    return f"<{name}>{escape(_scalar(value))}</{name}>"
+        return "".join(_xml(tag, v) for v in value)
+    # A field whose name is no tag ("Battery life", "10") keeps it as an attribute.
+    start, end = (tag, tag) if tag.isidentifier() else (f"item name={quoteattr(tag)}", "item")
+    if isinstance(value, dict):
+        return f"<{start}>{''.join(_xml(k, v) for k, v in value.items())}</{end}>"
+    return f"<{start}>{escape(_scalar(value))}</{end}>"

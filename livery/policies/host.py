@@ -261,7 +261,7 @@ class _Course:
                 answer, asked = sentences(field_of(row, ANSWER)), field_of(row, QUESTION)
                 digits = re.search(r"\d{1,4}", field_of(row, LINK))
                 link = digits[0] if digits else ""
-                about = fits(scene.question, asked, apart_from=names)
+                about = fits(scene.question, asked, apart_from=names, least=0.6 if scene.region else 0.3)
                 if link in targets and (about or fits(scene.question, answer, apart_from=names, least=0.5)):
                     return answer
                 if not link and about:
@@ -381,13 +381,19 @@ class _Course:
     def _size(self, result: Result, *, brief: bool = False) -> str:
         if result.prose:
             return sentences(result.prose, most=2)
-        size = result.value(re.compile(r"^size$|尺码|码数", re.IGNORECASE))
+        sizes = [v for k, v in result.pairs if re.search(r"^sizes?$|尺码|码数", leaf(k), re.IGNORECASE)]
+        size = self._words("或", " or ").join(s for value in sizes for s in value.split(", "))
+        nearest = "off" in result.value(re.compile(r"^result$|结果"))
         reason = result.value(re.compile(r"reason|依据|原因", re.IGNORECASE))
         note = result.value(re.compile(r"^note$|说明|备注", re.IGNORECASE))
         needs = result.value(re.compile(r"ask_for|还需要", re.IGNORECASE))
         said = ""
         if size:
-            said = self._sentence(result.name, self._words(f"推荐{size}码", f"size {size}"), reason)
+            fitting = self._words(f"推荐{size}码", f"size {size}")
+            off = self._words(
+                f"尺码表里没有正合适的,最接近的是{size}码", f"off the size chart, closest is {size}"
+            )
+            said = self._sentence(result.name, off if nearest else fitting, reason)
         elif needs:
             wish = self._words(f"告诉我{needs},我帮您选码", f"tell me your {needs} and I will find your size")
             said = self._sentence(result.name, wish)

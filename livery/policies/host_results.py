@@ -119,18 +119,17 @@ def _leaves(value: Any, prefix: str) -> list[Pair]:
 
 def _elements(element: ElementTree.Element, prefix: str) -> list[Pair]:
     """An element's fields; siblings of one name are a list's items."""
-    tags = [child.tag for child in element]
+    tags = [child.get("name", child.tag) for child in element]
     if not tags:
         return (
             [(prefix or element.tag, element.text.strip())] if element.text and element.text.strip() else []
         )
     found: list[Pair] = []
     counted: dict[str, int] = {}
-    for child in element:
-        index = counted[child.tag] = counted.get(child.tag, -1) + 1
+    for child, tag in zip(element, tags, strict=True):
+        index = counted[tag] = counted.get(tag, -1) + 1
         # A list of one looks like a field; what holds fields of its own may be either.
-        many = tags.count(child.tag) > 1 or child.tag in _LISTS
-        name = f"{child.tag}[{index}]" if many else child.tag
+        name = f"{tag}[{index}]" if tags.count(tag) > 1 or tag in _LISTS else tag
         found += _elements(child, f"{prefix}.{name}" if prefix else name)
     return found
 

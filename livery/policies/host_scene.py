@@ -103,6 +103,7 @@ INTENTS = (
     _intent("talk", _TALK, r""),
 )  # fmt: skip
 """In the order in which they are tried. The last fits everything."""
+_BY_NAME = {intent.name: intent for intent in INTENTS}
 _GREETING = re.compile(
     r"^\W*(?:hi|hey|hello|thanks?|thank you|how are you|good \w+)\b[^?]{0,25}\?*$", re.IGNORECASE
 )
@@ -114,7 +115,9 @@ _ANSWERED = re.compile(r"\s(?:/|→|->|=>|\|)\s")
 _ON_SCREEN = re.compile(r"(?:on screen|showing|屏幕|讲解)\D{0,20}(\d{1,4})", re.IGNORECASE)
 _NUMBERED = re.compile(r"(?:\blink|\bnumber|\bitem|\bno\.?|#)\s*(\d{1,4})\b|(\d{1,4})\s*号", re.IGNORECASE)
 _HAN_NUMBERED = re.compile(r"([一二三四五六七八九十])号")
-_BARE_NUMBER = re.compile(r"(?<![\w$.])(\d{1,3})(?![\w.%])(?!\s*(?:cm|kg|dollars|bucks|of|x)\b)")
+_BARE_NUMBER = re.compile(
+    r"(?<![A-Za-z0-9$.])(\d{1,3})(?![A-Za-z0-9.%])(?!\s*(?:cm|kg|dollars|bucks|of|x)\b)"
+)
 _SKILL_LINE = re.compile(
     r'^[-*|]\s*([a-z0-9][a-z0-9-]{0,63})\s*[:：|]\s*(.+)$|<skill name="([^"]+)">([^<]+)<', re.MULTILINE
 )
@@ -274,6 +277,12 @@ def _read(system: str, user: str) -> Scene:
     intent = (
         INTENTS[-1] if _GREETING.match(question) else next(i for i in INTENTS if i.asked.search(question))
     )
+    if (
+        intent.name == "product"
+        and _variant(question)
+        and re.search(r"\b(?:have|any|got|get)\b|有", question)
+    ):
+        intent = _BY_NAME["stock"]
     links = named_links(question, intent.name)
     quantity, without = _quantity(question) if intent.name in ("price", "shipping") else (None, question)
     height = _first(_HEIGHT, question)

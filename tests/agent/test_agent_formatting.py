@@ -55,6 +55,14 @@ def test_key_value_lines_are_dotted_and_numbered():
     assert key_value_lines({"colours": ["red", "blue"]}) == ["colours: red, blue"]
 
 
+def test_xml_keeps_names_that_are_no_tags():
+    value = {"specs": {"Battery life": "7 hours", 'a "b"': [1]}, "aspects": {"Weight": {"10": "2 kg"}}}
+    assert format_result(value, ResultFormat(style="xml")) == (
+        '<result><specs><item name="Battery life">7 hours</item><item name=\'a "b"\'>1</item></specs>'
+        '<aspects><Weight><item name="10">2 kg</item></Weight></aspects></result>'
+    )
+
+
 def test_xml_escapes():
     assert format_result({"name": "A<b> & c", "n": [1, 2]}, ResultFormat(style="xml")) == (
         "<result><name>A&lt;b&gt; &amp; c</name><n>1</n><n>2</n></result>"
