@@ -161,6 +161,25 @@ def test_failed_results_are_no_evidence() -> None:
     assert verdict(make("grounding")("It's $39.99.", context(result(SERUM, "$39.99", ok=False)))) == "retry"
 
 
+def test_a_price_that_changed_or_another_requests_result_grounds_nothing() -> None:
+    check = make("grounding")
+    now = {**SERUM, "price": {"amount": 2999, "currency": "USD", "text": "$29.99"}}
+    for _ in range(2):  # what was read of one is remembered when the other comes
+        assert verdict(check("It's $39.99.", context(result(SERUM, "from $39.99")))) == "allow"
+        assert verdict(check("It's $29.99.", context(result(now, "from $29.99")))) == "allow"
+        assert verdict(check("It's $39.99.", context(result(now, "from $29.99")))) == "retry"
+        assert verdict(check("It's $29.99.", context(result(SERUM, "from $39.99")))) == "retry"
+        assert verdict(check("It's $39.99.", context())) == "retry"
+    shown = result({**SERUM}, "from $39.99")
+    assert isinstance(shown.value, dict)
+    shown.value["price"] = now["price"]  # one value, changed in place: read as it stands
+    assert verdict(check("It's $29.99.", context(shown))) == "allow"
+    same = {"link_id": "3", "note": "fine"}
+    tall = result(same, "fine", arguments={"height_cm": 170})
+    assert verdict(check("For 170 cm it's fine.", context(tall))) == "allow"
+    assert verdict(check("For 170 cm it's fine.", context(result(same, "fine")))) == "retry"
+
+
 def test_asking_a_quantity_back_is_no_claim_save_for_money() -> None:
     check = make("grounding")
     assert verdict(check("You want 3 pairs, right?", context())) == "allow"
