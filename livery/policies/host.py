@@ -25,6 +25,7 @@ from livery.policies.host_results import (
     STOCK,
     TOTAL,
     Result,
+    content,
     detail,
     distinct,
     field_of,
@@ -34,7 +35,7 @@ from livery.policies.host_results import (
     same,
     sentences,
 )
-from livery.policies.host_scene import INTENTS, Scene, read_scene
+from livery.policies.host_scene import INTENTS, Scene, item_words, read_scene
 from livery.policies.host_tools import Planned, fill, skill_loader, tools_by_purpose
 from livery.policies.policy import PolicyRequest, PromptMessage, ToolSurface
 
@@ -136,7 +137,10 @@ class _Course:
                     return [quote or self._call("faq")]
                 return [] if self._ok("shipping") else [self._call("faq")]
             case "recommend":
-                return [self._call("search", query=scene.question)] if first else []
+                # A budget is enough to choose by; without one only words for goods are.
+                goods = re.sub(_PRESENT, "", item_words(scene.question), flags=re.IGNORECASE).strip()
+                query = scene.question if scene.budget else goods or self._words("礼物", "gift")
+                return [self._call("search", query=query)] if first else []
             case "deals":
                 links = self._targets(on_screen=scene.pointing)
                 if first and scene.items and not links:
@@ -206,9 +210,10 @@ class _Course:
                 continue
             rows = [r for r in d.result.records() if field_of(r, LINK)]
             if rows:
-                parts = words.lower().split()
-                score = [sum(p.rstrip("s") in field_of(r, NAME).lower() for p in parts) for r in rows]
-                link = re.search(r"\d{1,4}", field_of(rows[score.index(max(score))], LINK))
+                met = [len(content(words) & content(field_of(r, NAME))) for r in rows]
+                if self.scene.intent.name == "product" and not max(met):
+                    return ""  # found by what is asked of it, not by what it is called
+                link = re.search(r"\d{1,4}", field_of(rows[met.index(max(met))], LINK))
                 return link[0] if link else ""
             if d.result.link:
                 return d.result.link
@@ -462,7 +467,7 @@ class _Course:
             )
         if answer := self._faq_answer():
             return answer
-        if self.scene.region:
+        if self.scene.region or re.search(r"\bmy\b|我的", self.scene.question, re.IGNORECASE):
             return ""
         return self._words(
             "您想发到哪里?告诉我省份或城市,我马上查。",
@@ -531,6 +536,11 @@ class _Course:
                 less = self._words(f"{name}便宜{by}", f"{name} is {by} less") if name and by else ""
                 return self._sentence("", *told, less)
         return ""
+
+
+_PRESENT = (
+    r"\b(?:recommend|suggest|gifts?|presents?|mom|mum|dad|friend|wife|husband|kids?)\b|推荐个?|礼物|送\w?"
+)
 
 
 def _lowered(field: str) -> str:

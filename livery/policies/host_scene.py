@@ -46,6 +46,7 @@ INTENTS = (
         "handoff", r"complain|hand-?off|broken|投诉|人工|客服",
         r"\bbroken|complain|scam|fraud|damaged|wrong item|\bhuman\b|(?:talk|speak) to (?:a |some)"
         r"|\b(?:my|me|i)\b[^.?!]*\b(?:burn(?:s|ed|ing)?|itch\w*|rash|swollen|bleed\w*|allergic reaction)\b"
+        r"|\bmy (?:order|package|parcel)\b.*(?:never|not|n't|late|lost)|(?:快递|包裹|订单|货).{0,4}没(?:收)?到"
         r"|投诉|人工|坏[了的]|骗|发错|假货|质量问题|(?:用|吃|涂|抹|脸|孩子).{0,12}(?:痒|红肿|刺痛|起疹|过敏了|拉肚子|烂脸)",
     ),
     _intent(
@@ -55,6 +56,11 @@ INTENTS = (
     _intent(
         "shipping", r"shipping|deliver|运费|物流|几天",
         r"\bship(?:s|ping|ped)?\b|deliver|postage|freight|\barriv|发货|运费|邮费|快递|几天|包邮|寄|发不发|能发|发到",
+    ),
+    _intent(
+        "product", _PRICE,
+        r"(?:how (?:do|can|to)|can i (?:use|combine)|two)\b.*coupon|coupons?\b.*together"
+        r"|怎么[领用]|券.{0,6}(?:怎么|叠加)",
     ),
     _intent(
         "options", _ITEM,
@@ -96,7 +102,8 @@ INTENTS = (
         "product", _ITEM,
         r"\?|？|^\W*(?:and |so |ok |does|do|is|are|can|could|will|would|what|how|which|where|when|why|has"
         r"|have)\b"
-        r"|\bhow (?:heavy|long|big|often|many)|tell me|materials?\b|made of|features?\b|[吗嘛]|怎么|什么"
+        r"|\bhow (?:heavy|long|big|often|many)|,\s*(?:is|are|can|does|do|will)\b"
+        r"|介绍|讲讲|说说|tell me|materials?\b|made of|features?\b|[吗嘛]|怎么|什么"
         r"|多[久大少重长高]"
         r"|几[个包片双件种盒瓶条支]|会不会|能不能|可不可以|是不是|有没有|材质|功能",
     ),
@@ -118,6 +125,7 @@ _HAN_NUMBERED = re.compile(r"([一二三四五六七八九十])号")
 _BARE_NUMBER = re.compile(
     r"(?<![A-Za-z0-9$.])(\d{1,3})(?![A-Za-z0-9.%])(?!\s*(?:cm|kg|dollars|bucks|of|x)\b)"
 )
+_PAIR = re.compile(r"\b(\d{1,3})\s*(?:and|or|&|,)\s*(\d{1,3})\b(?!\s*[a-z%])", re.IGNORECASE)
 _SKILL_LINE = re.compile(
     r'^[-*|]\s*([a-z0-9][a-z0-9-]{0,63})\s*[:：|]\s*(.+)$|<skill name="([^"]+)">([^<]+)<', re.MULTILINE
 )
@@ -135,7 +143,7 @@ _NUMBERS = {
 }
 _HAN_NUMBERS = {w: i + 1 for i, w in enumerate("一二三四五六七八九十")} | {"两": 2, "俩": 2}
 _QUANTITY = re.compile(
-    r"\b(?:for|buy|get|take|want|of|x)\s+(?:the\s+)?(\d{1,3}|"
+    r"(?:\b(?:for|buy|get|take|want|x)\s+(?:the\s+)?|^\W*)(\d{1,3}|"
     + "|".join(_NUMBERS)
     + r")\b(?!\s*(?:cm|kg|%|dollars|bucks))"
     r"|\b(\d{1,3})\s?(?:x\b|pcs\b|pieces\b|pairs\b|packs\b|boxes of\b|of\b)",
@@ -179,7 +187,7 @@ _REGION = re.compile(
 )
 _HAN_REGION = re.compile(
     r"发货|发不发|能不能发|可以发|能发|不发|[发寄送]到|[发寄送]|到货|到|运费|邮费|快递|包邮|怎么算|多少钱|多少|几天|多久|什么时候"
-    r"|可以|[吗呢啊呀吧的了要能费\s?？!！,，.。]"
+    r"|可以|我的?|还没|[吗呢啊呀吧的了要能费\s?？!！,，.。]"
 )
 
 _TOPICS = tuple(
@@ -330,6 +338,8 @@ def named_links(question: str, intent: str) -> tuple[str, ...]:
     bare = _BARE_NUMBER.findall(question)
     if intent == "compare" and len(named) < 2 and len(named) + len(bare) >= 2:
         named += [n for n in bare if n not in named]
+    elif not named and intent == "price" and (pair := _PAIR.search(question)):
+        named += list(pair.groups())
     elif not named and intent in ("price", "stock", "product") and len(bare) == 1:
         lone = re.search(r"\b(?:is|about|of)\s+(\d{1,3})\s*\W*$|^\W*(\d{1,3})\W*$", question, re.IGNORECASE)
         named += [n for n in bare if lone and n in lone.groups()]
@@ -383,9 +393,10 @@ def item_words(text: str) -> str:
     if HAN.search(text):
         text = re.sub(r"链接|号", "", _HAN_QUANTITY.sub(" ", text))
         text = _HAN_PHRASES.sub(" ", text)
-        return " ".join(w for part in text.split() if (w := part.strip(_HAN_EDGES)) and not w.isdigit())
-    words = re.findall(r"\d+%|[A-Za-z][\w'-]*", text)
-    return " ".join(w for w in words if w.lower() not in _STOP and len(w) > 1)
+        words = [w for part in text.split() if (w := part.strip(_HAN_EDGES)) and not w.isdigit()]
+        return " ".join(dict.fromkeys(words))
+    words = [w for w in re.findall(r"\d+%|[A-Za-z][\w'-]*", text) if w.lower() not in _STOP and len(w) > 1]
+    return " ".join(dict.fromkeys(words))
 
 
 # ------------------------------------------------------------------------------- reading the prompt
