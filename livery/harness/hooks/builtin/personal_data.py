@@ -99,19 +99,30 @@ _HINT = re.compile(
     r"\d{4}|\d{3}[-. )]|@|[\[(]at[\])]| dot |艾特|圈a"
     r"|[零〇幺一二两三四五六七八九][ -]?[零〇幺一二三四五六七八九][ -]?[零〇幺一二三四五六七八九]"
     r"|[路街道巷弄栋幢村苑]|号楼|小区|\d [A-Z]|微信|威信|薇信|扣扣|抖音|快手|小红书"
-    r"|(?i:vx|wx|v信|wechat|whatsapp|telegram|qq|line|insta|snap|venmo|cash ?app|paypal|zelle"
-    r"|discord|signal|tiktok"
-    r"|twitter|[dp]m me|message me|add me|follow me|加\s?v|v\s?[:：]|box \d|(?:zero|oh"
-    r"|[a-z]+)(?:[ ,-](?:zero|oh|one|two|three|four|five|six"
-    r"|seven|eight|nine)){3})"
 )
-"""Cheap test ahead of the rest: most replies hold none of these."""
+_NAMED = (
+    r"vx|wx|v信|wechat|whatsapp|telegram|qq|line|insta|snap|venmo|cash ?app|paypal|zelle"
+    r"|discord|signal|tiktok"
+    r"|twitter|[dp]m me|message me|add me|follow me|加\s?v|v\s?[:：]|box \d"
+    r"|[a-z](?:[ ,-](?:zero|oh|one|two|three|four|five|six"
+    r"|seven|eight|nine)){3}"
+)
+_HINT_LOW, _HINT_FOLDED = re.compile(_NAMED), re.compile(_NAMED, re.IGNORECASE)
+
+
+def _hinted(text: str) -> bool:
+    """Cheap test ahead of the rest: most replies hold none of these. In ASCII, where lower case says it all,
+    searching without ``IGNORECASE`` is several times as quick."""
+    if _HINT.search(text):
+        return True
+    named = _HINT_LOW.search(text.lower()) if text.isascii() else _HINT_FOLDED.search(text)
+    return named is not None
 
 
 def personal_data(text: str, kinds: Sequence[str], allowed: frozenset[str] = frozenset()) -> list[Found]:
     """Personal data in ``text``, in order, without overlaps."""
     text = text.translate(_NARROW)  # spans stay true
-    if not _HINT.search(text):
+    if not _hinted(text):
         return []
     found: list[Found] = []
     taken: list[tuple[int, int]] = []
