@@ -16,14 +16,14 @@ from typing import Any, cast
 
 import yaml
 
-from livery.harness.hooks.builtin.wordlists import LISTS, straight
+from livery.harness.hooks.builtin.wordlists import LISTS, Phrases, beyond_ascii, straight
 
 _GROUP = re.compile(r"<(?P<name>[a-z_]+)>")
 
 
 @dataclass(frozen=True, slots=True)
 class _Reports:
-    pattern: re.Pattern[str]
+    pattern: Phrases
     unless_before: tuple[re.Pattern[str], ...]
     """Found right before a match, it is no report: a denial, "any ..."."""
     question: re.Pattern[str]
@@ -38,13 +38,18 @@ def _reports() -> tuple[_Reports, ...]:
     english, chinese = lists["en"], lists["zh"]
     return (
         _Reports(
-            re.compile(rf"(?<![a-z])(?:{_alternatives(english)})(?![a-z])"),
+            _phrases(rf"(?<![a-z])(?:{_alternatives(english)})(?![a-z])"),
             (re.compile(english["asked_of"]), re.compile(english["denial"])),
             re.compile(english["question"]),
             reach=48,
         ),
-        _Reports(re.compile(_alternatives(chinese)), (), re.compile(chinese["question"]), reach=10),
+        _Reports(_phrases(_alternatives(chinese)), (), re.compile(chinese["question"]), reach=10),
     )
+
+
+def _phrases(pattern: str) -> Phrases:
+    compiled = re.compile(pattern)
+    return Phrases(compiled, None if beyond_ascii(pattern) else compiled)
 
 
 def _alternatives(language: dict[str, Any]) -> str:
