@@ -348,7 +348,10 @@ def _argument_check(schema: Mapping[str, Any]) -> Callable[[dict[str, Any]], str
 
 
 def _value(result: CallToolResult, name: str) -> JSON:
-    """The structured content where there is one, else the text.
+    """The structured content where there is one, else the text, typed where it is a JSON object or list.
+
+    Many servers have only text, and write JSON into it: left as text it would be quoted a second time for the
+    policy, and its fields would bear nothing out.
 
     Raises:
         OperationError: the tool says it failed, or says too much.
@@ -356,7 +359,7 @@ def _value(result: CallToolResult, name: str) -> JSON:
     text = "\n".join(_block_text(block) for block in result.content)
     if result.is_error:
         raise OperationError(ErrorKind.EXCEPTION, text[:2000] or "the tool failed without saying why")
-    value: JSON = text if result.structured_content is None else result.structured_content
+    value: JSON = _typed(text) if result.structured_content is None else result.structured_content
     size = len(value if isinstance(value, str) else json.dumps(value, ensure_ascii=False))
     if size > LONGEST_RESULT:
         raise OperationError(
@@ -365,6 +368,19 @@ def _value(result: CallToolResult, name: str) -> JSON:
             "ask for less",
         )
     return value
+
+
+def _typed(text: str) -> JSON:
+    if not text.lstrip().startswith(("{", "[")):
+        return text
+    try:
+        return json.loads(text, parse_constant=_no_json)
+    except (ValueError, RecursionError):
+        return text
+
+
+def _no_json(word: str) -> JSON:
+    raise ValueError(word)  # NaN and Infinity, which Python's reader would let through
 
 
 def _block_text(block: object) -> str:

@@ -28,6 +28,8 @@ from livery.harness.folder import (
     tool_text,
 )
 from livery.harness.hooks.builtin import BUILTINS
+from livery.harness.hooks.loading import load_hooks
+from livery.harness.hooks.run import HookRunner
 from livery.harness.lint import estimate_tokens, has_errors
 from livery.harness.lint import lint as lint_harness
 from livery.harness.model import Harness, Hook, McpServer, Section, Skill, Tool
@@ -126,13 +128,15 @@ def publish(
     force: Annotated[bool, typer.Option(help="Publish in spite of lint errors.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Make a folder a release and point a channel at it; what has lint errors is refused."""
+    """Make a folder a release and point a channel at it; lint errors and broken hooks are refused."""
     loaded = load_harness(folder)
     problems = _linted(loaded)
+    if not has_errors(problems):
+        problems = [*problems, *_hook_faults(loaded.harness)]
     for p in problems:
         print(_line(p), file=sys.stderr)
     if has_errors(problems) and not force:
-        print("not published: it has lint errors (--force publishes it all the same)", file=sys.stderr)
+        print("not published: it has errors (--force publishes it all the same)", file=sys.stderr)
         raise typer.Exit(1)
     with ReleaseStore(releases) as store:
         _told(store.publish(channel, loaded.harness, note=note, actor=actor or getpass.getuser()), as_json)
@@ -215,6 +219,15 @@ def _linted(loaded: LoadedHarness) -> list[Problem]:
     return lint_harness(
         loaded.harness, loaded.problems, operations=operations, builtins=BUILTINS, sources=loaded.sources
     )
+
+
+def _hook_faults(harness: Harness) -> list[Problem]:
+    """What shows only when the hooks are made: lint runs none of their code, the agent will run all of it."""
+    try:
+        HookRunner(harness, load_hooks(harness))
+    except InputError as fault:
+        return list(fault.problems)
+    return []
 
 
 def _line(p: Problem) -> str:

@@ -16,6 +16,8 @@ from livery.console.drafts import Draft, assemble, both_changed, listed, rebase
 from livery.errors import InputError, LiveryError, Problem
 from livery.harness.diff import HarnessDiff, diff_harnesses, html_diff
 from livery.harness.folder import LoadedHarness
+from livery.harness.hooks.loading import load_hooks
+from livery.harness.hooks.run import HookRunner
 from livery.harness.lint import lint
 from livery.harness.model import Harness
 from livery.harness.reading import MANIFEST
@@ -155,7 +157,7 @@ def publish(
 
     Raises:
         Conflict: the channel, or the draft, is no longer what was seen; nothing was published.
-        InputError: the draft has errors, all listed.
+        InputError: the draft has errors, all listed, or a hook of it does not import.
     """
     seen = view(console, channel)
     if revision is not None and revision != seen.draft.revision:
@@ -173,6 +175,7 @@ def publish(
     checked = review(console, seen)
     if checked.harness is None or checked.errors:
         raise InputError(checked.errors or checked.problems)
+    HookRunner(checked.harness, load_hooks(checked.harness))  # lint runs no hook: whether they import
     done = store.publish(target, checked.harness, note=note, actor=ACTOR, expected=expected)
     if target == channel:
         console.drafts.drop(channel)

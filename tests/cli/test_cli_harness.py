@@ -148,6 +148,18 @@ def test_what_has_lint_errors_is_not_published_unless_forced(shop: Path, store: 
     assert Path(store).exists()
 
 
+def test_a_hook_that_does_not_import_is_not_published_unless_forced(shop: Path, store: str) -> None:
+    source = 'CHECKPOINT = "reply"\nON_FAILURE = "block"\nimport no_such_module_here\n\n\ndef check(value, context):\n    return None\n'
+    write(shop, **{"hooks/mine.py": source})
+    assert data("lint", shop)["errors"] == 0
+    refused = run("publish", shop, "--releases", store, status=1).stderr
+    assert "hooks/mine.py:3: error hook-import" in refused
+    assert "no_such_module_here" in refused
+    assert not Path(store).exists()
+    run("publish", shop, "--releases", store, "--force")
+    assert Path(store).exists()
+
+
 def test_a_split_is_set_listed_and_removed(shop: Path, other: Path, store: str) -> None:
     at = ("--releases", store)
     run("publish", shop, *at)
