@@ -5,7 +5,7 @@ a reply) at no cost: what remains is the harness's own time. ``scripted:host`` f
 (`livery.policies.host`). Any other name is a YAML file::
 
     scripts:
-      - when: "(?i)price|how much"        # found in the viewer's message; left out: always
+      - when: "(?i)price|how much"        # found in the user message, dialogue included; left out: always
         turns:
           - calls:
               - {name: load_skill, arguments: {name: price-promo}}
