@@ -17,6 +17,35 @@ from livery.room.speech.numbers import (
 )
 
 ENGLISH = {
+    # whole sentences of a show
+    "The Harbor Rain Jacket is $59.90 tonight, down from $89.00.": "The Harbor Rain Jacket is fifty-nine ninety tonight, down from eighty-nine dollars.",
+    "Orders over $80 get $8 off, and over $150 you save $20.": "Orders over eighty dollars get eight dollars off, and over one hundred fifty dollars you save twenty "
+    "dollars.",
+    "Use code HELLO5 for $5 off orders of $40 or more.": "Use code HELLO five for five dollars off orders of forty dollars or more.",
+    "The SPF 50+ sunscreen is 50 ml / 1.7 fl oz.": "The S P F fifty plus sunscreen is fifty milliliters, one point seven fluid ounces.",
+    "100% cotton, 230 gsm, wash at 30°C.": "one hundred percent cotton, two hundred thirty grams per square meter, wash at thirty degrees Celsius.",
+    "Your 178 cm / 72 kg would be between M and L.": "Your one hundred seventy-eight centimeters, seventy-two kilograms would be between medium and large.",
+    "There are only 3 left in L, 0 in XL.": "There are only three left in large, zero in extra large.",
+    "M is back, L fits loosely": "medium is back, large fits loosely",
+    "We ship by 3 pm ET.": "We ship by three P M E T.",
+    "Call (973) 555-0142": "Call nine seven three, five five five, zero one four two",
+    "Call +1 (973) 555-0142 now": "Call one, nine seven three, five five five, zero one four two now",
+    "Text 555-0142": "Text five five five, zero one four two",
+    "The sale runs Aug 24-31, 2026.": "The sale runs August twenty-fourth to thirty-first, twenty twenty-six.",
+    "June 1 - 15": "June first to fifteenth",
+    "rated 4.8/5 by 1,204 buyers": "rated four point eight out of five by one thousand two hundred four buyers",
+    'waists of 26"-28"': "waists of twenty-six to twenty-eight inches",
+    'Queen, 90" x 96", soft': "Queen, ninety by ninety-six inches, soft",
+    'a 20 x 14 x 9" bag': "a twenty by fourteen by nine inch bag",
+    "She's 5'6\" and 130 lbs": "She's five foot six and one hundred thirty pounds",
+    "It's ~$20, i.e. €18.50": "It's about twenty dollars, that is eighteen euros fifty",
+    "a 45-min timer": "a forty-five-minute timer",
+    "a 500-ml bottle": "a five hundred-milliliter bottle",
+    "1/2 price on your 2nd tee": "half price on your second tee",
+    "Order #10482 ships Mon": "Order number one zero four eight two ships Monday",
+    "Mon-Fri, Sat 9 am": "Monday to Friday, Saturday nine A M",
+    "The Sun cream sat here": "The Sun cream sat here",
+    "≥ 3 pieces, ≤5 a box, ≈2 lbs": "at least three pieces, at most five a box, about two pounds",
     # shop words
     "88VIP members save $10": "eighty-eight V I P members save ten dollars",
     "The 618 sale": "The six eighteen sale",
@@ -154,6 +183,19 @@ ENGLISH = {
 }
 
 CHINESE = {
+    # whole sentences of a show
+    "1号链接防晒乳SPF50+，原价89元，今天8折71.2元。": "一号链接防晒乳S P F五十加，原价八十九元，今天八折七十一块二。",
+    "秒杀价¥269，限量50件，今晚22:00结束。": "秒杀价两百六十九块，限量五十件，今晚十点结束。",
+    "满199减15，满300减40，可以叠加88折券。": "满一百九十九减十五，满三百减四十，可以叠加八八折券。",
+    "坚果30包一箱，第2件半价，两箱99.47元。": "坚果三十包一箱，第二件半价，两箱九十九块四毛七。",
+    "6月16日20:00开始，6月18日23:59结束。": "六月十六日晚上八点开始，六月十八日晚上十一点五十九分结束。",
+    "身高165cm、体重55kg建议拍M码。": "身高一百六十五厘米、体重五十五公斤建议拍M码。",
+    "会员再享95折，到手¥124.57。": "会员再享九五折，到手一百二十四块五毛七。",
+    "24h保温≥45℃": "二十四小时保温不低于四十五度",
+    "误差≤2mm，重≈3g": "误差不超过两毫米，重约三克",
+    "面膜6片/盒，2盒起拍": "面膜六片一盒，两盒起拍",
+    "发新疆运费18元，满199元包邮，5-9天到。": "发新疆运费十八元，满一百九十九元包邮，五到九天到。",
+    "客服电话021-6888-1234转2": "客服电话零二幺，六八八八，幺二三四转二",
     # 店铺用语
     "88VIP专享价": "八八V I P专享价",
     "618大促": "六一八大促",

@@ -46,6 +46,9 @@ def chinese_rules(units: Mapping[str, Sequence[str]]) -> list[Rule]:
         return f"每{units[match[1]][2]}"
 
     return [
+        _rule(r"≥ ?", lambda _: "不低于"),
+        _rule(r"≤ ?", lambda _: "不超过"),
+        _rule(r"≈ ?", lambda _: "约"),
         _rule(r"(?<![\d-])(\d{3,4})-(\d{3,4})-(\d{3,4})(?![\d-])", _phone),
         _rule(r"(?<![\d-])(0\d{2,3})-(\d{7,8})(?![\d-])", _phone),
         _rule(r"(?<!\d)(1[3-9]\d)(\d{4})(\d{4})(?!\d)", _phone),
@@ -124,7 +127,8 @@ def chinese_rules(units: Mapping[str, Sequence[str]]) -> list[Rule]:
         _rule(rf"(?<=[\u4e00-\u9fff])/({unit})(?![A-Za-z])", by_the_unit),
         _rule(rf"(?<![A-Za-z\d.-])({_N}){_TO}({_N})(?![\d-])", lambda m: f"{_measured(m[1])}到{m[2]}"),
         _rule(
-            r"(?<=[克升斤块元米寸分毛角一-十])/([包瓶盒袋件个支片斤次天人份套双箱])", lambda m: f"一{m[1]}"
+            r"(?<=[克升斤块元米寸分毛角一-十片支包件个颗粒张条双袋瓶罐枚])/([包瓶盒袋件个支片斤次天人份套双箱])",
+            lambda m: f"一{m[1]}",
         ),
         _rule(rf"(?<![A-Za-z\d.,第])(\d+)(?=[{_COUNTED}])", lambda m: _measured(m[1])),
         _rule(r"(?<=[A-Za-z])(\d{3,})(?!\d)", lambda m: _model(m[1])),

@@ -26,6 +26,12 @@ _MONTHS = (
     *("October", "November", "December"),
 )
 _MONTH = r"(Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Sept|Oct|Nov|Dec)[a-z]*\.?"
+_DAYS = {
+    "Mon": "Monday", "Tue": "Tuesday", "Wed": "Wednesday", "Thu": "Thursday", "Fri": "Friday",
+    "Sat": "Saturday", "Sun": "Sunday",
+}  # fmt: skip
+_DAY = "Mon|Tues?|Wed|Thu(?:rs?)?|Fri|Sat|Sun"
+"""Sat and Sun alone are words, and days only before a number or in a range."""
 _CURRENCIES = {
     "$": ("dollar", "dollars", "cent", "cents"),
     "USD": ("dollar", "dollars", "cent", "cents"),
@@ -56,7 +62,8 @@ _SIZES = {"XS": "extra small", "S": "small", "M": "medium", "L": "large", "XL": 
 _NOUN_NEXT = (
     r"(?= (?!(?:of|and|or|is|are|was|for|in|with|without|per|to|at|from|on|by|a|an|the|each|total|only"
     r"|times|long|wide|tall|high|deep|thick|left|now|more|less|later|ago|plus|if|when|so|but|which"
-    r"|that|today|you|we|it|I|takes|makes|gives|costs|weighs|fits|holds|has|comes|will|can|does|should)\b)"
+    r"|that|today|you|we|it|I|takes|makes|gives|costs|weighs|fits|holds|has|comes|will|can|does|should"
+    r"|would|could|may|might|must|did|do|had|have|as|than|then|also|too|because|instead|each)\b)"
     r"[A-Za-z])"
 )
 """Before a noun: a word follows that is none of these."""
@@ -81,14 +88,41 @@ def english_rules(units: Mapping[str, Sequence[str]]) -> list[Rule]:
     def by_the_unit(match: Match) -> str:
         return f" per {units[match[1]][0]}"
 
+    def hyphened(match: Match) -> str:
+        return f"{english_number(match[1])}-{units[match[2]][0]}"
+
     return [
+        _rule(r"(\+?1[- ])?\((\d{3})\) ?(\d{3})-(\d{4})(?![\d-])", _phone),
+        _rule(r"(?<![\d-])()()(\d{3})-(0\d{3})(?![\d-])", _phone),
         _rule(r"(?<![\d-])(\+?\d{1,3}[- ])?(\d{3})-(\d{3})-(\d{4})(?![\d-])", _phone),
         _rule(r"(?<![\d-])(1\d{10})(?!\d)", lambda m: english_digits(m[1])),
         _rule(r"(?<![\d-])(\d{4})[-/](\d{1,2})[-/](\d{1,2})(?![\d-])", _iso_date),
+        _rule(rf"\b{_MONTH} (\d{{1,2}}){_TO}(\d{{1,2}})(?:,? (\d{{4}}))?\b(?![:%/])", _month_days),
         _rule(rf"\b{_MONTH} (\d{{1,2}})(?:st|nd|rd|th)?(?:,? (\d{{4}}))?\b(?![:%])", _month_date),
         _rule(r"(?<=[\d\s]) ?[x×] ?(?=\$\d)", lambda _: " times "),
         _rule(r"/(?=(?:mo|month|yr|year|week|day|night|person|pack|pair|piece|item|box)\b)", lambda _: " a "),
+        _rule(rf"\b({_DAY})\.?(?:\s?[-–—]\s?| to )({_DAY})\b\.?", _day_range),
+        _rule(rf"\b({_DAY})\b\.?(?=,? \d)", lambda m: _DAYS[m[1][:3]]),
+        _rule(r"\b(Mon|Tues?|Wed|Thu(?:rs?)?|Fri)\b\.?", lambda m: _DAYS[m[1][:3]]),
+        _rule(r"(?<![\w~])~ ?(?=[$€£¥]?\d)|≈ ?", lambda _: "about "),
+        _rule(r"≥ ?", lambda _: "at least "),
+        _rule(r"≤ ?", lambda _: "at most "),
+        _rule(r"\b([3-7])'(\d{1,2})\"", lambda m: f"{english_number(m[1])} foot {english_number(m[2])}"),
+        _rule(
+            r"\b(\d+(?:\.\d+)?)\"? ?(?:-|–|—|to) ?(\d+(?:\.\d+)?)\"",
+            lambda m: f"{english_number(m[1])} to {english_number(m[2])} inches",
+        ),
+        _rule(
+            r"\b(\d+(?:\.\d+)?\"?(?: ?[x×] ?\d+(?:\.\d+)?\"?)* ?[x×] ?\d+(?:\.\d+)?\")"
+            rf"({_NOUN_NEXT})?",
+            _sides_in_inches,
+        ),
         _rule(r"\b(\d+(?:\.\d+)?)\"", _inches),
+        _rule(r"\b1/2 (?=price\b|off\b)", lambda _: "half "),
+        _rule(
+            r"(?<![\d/.])(\d\.\d)/(5|10)(?![\d/.])",
+            lambda m: f"{english_number(m[1])} out of {english_number(m[2])}",
+        ),
         _rule(r"(?<=:\d\d)\s?[-–—~]\s?(?=\d{1,2}:\d\d)", lambda _: " to "),
         _rule(r"\b([01]?\d|2[0-4]):([0-5]\d)(?::[0-5]\d)?(?:\s?([AaPp])\.?[Mm]\b\.?)?", _time),
         _rule(r"\b(1[0-2]|[1-9])\s?([AaPp])\.?[Mm]\b\.?", lambda m: f"{english_number(m[1])} {_half(m[2])}"),
@@ -107,11 +141,17 @@ def english_rules(units: Mapping[str, Sequence[str]]) -> list[Rule]:
         _rule(rf"\b({_SIZE}(?:\s?[/,]\s?{_SIZE})+)\b(?!')", _size_list),
         _rule(rf"\b({_SIZE})\s?[-–]\s?({_SIZE})\b(?!')", lambda m: f"{_size(m[1])} to {_size(m[2])}"),
         _rule(r"\b([Ss]izes?) (XS|XL|[SML])\b(?!')", lambda m: f"{m[1]} {_SIZES[m[2]]}"),
-        _rule(r"\b(XS|[SM])(?= (?:or|and|to) (?:XS|XL|[SML])\b)", lambda m: _SIZES[m[1]]),
+        _rule(
+            r"\b(XS|[SML]) (or|and|to) (XS|XL|[SML])\b(?!')",
+            lambda m: f"{_SIZES[m[1]]} {m[2]} {_SIZES[m[3]]}",
+        ),
+        _rule(r"(?<=\b[Ii]n )(XS|[SML])\b(?!'|\.[A-Za-z])", lambda m: _SIZES[m[1]]),
+        _rule(r"\b(XS|[SML])(?= (?:is|runs|fits|would be|will be)\b)", lambda m: _SIZES[m[1]]),
         _rule(r"(?<= or )(XS|XL|[SML])\b(?!')", lambda m: _SIZES[m[1]]),
         _rule(r"\b(\d)X([LS])\b", lambda m: f"{english_number(m[1])} X {m[2]}"),
         _rule(r"\b(XXX|XX)([LS])\b", lambda m: f"{'triple' if len(m[1]) == 3 else 'double'} X {m[2]}"),
         _rule(r"\bXL\b", lambda _: "extra large"),
+        _rule(r"(?:\b[Nn]o\. ?|№ ?|#)(\d{5,})\b", lambda m: f"number {english_digits(m[1])}"),
         _rule(r"(?:\b[Nn]o\. ?|№ ?|#)(\d+)\b", lambda m: f"number {english_number(m[1])}"),
         _rule(r"#(?=[A-Za-z]+\d)", lambda _: "number "),
         _rule(r"\b(\d+) (1/2|1/4|3/4|1/3|2/3)(?!\d)", _mixed_fraction),
@@ -134,6 +174,7 @@ def english_rules(units: Mapping[str, Sequence[str]]) -> list[Rule]:
             r"\b(10|14|18|22|24)[Kk](?= ?(?:gold|rose|white|yellow)\b)",
             lambda m: f"{english_number(m[1])} karat",
         ),
+        _rule(rf"(?<![A-Za-z\d.,-])({_N})-({unit})(?![\w-])", hyphened),
         _rule(rf"(?<![A-Za-z\d.,])(-?(?:{_N}))\s?({unit})(?![A-Za-z²\d])({_NOUN_NEXT})?", with_unit),
         _rule(rf"(?<=[a-z])/({unit})\b", by_the_unit),
         _rule(r"\b(\d{2,}|\d+\.\d+)[Kk]\b(\+)?", _thousands),
@@ -155,6 +196,7 @@ def english_rules(units: Mapping[str, Sequence[str]]) -> list[Rule]:
         _rule(rf"(?<![\w.,])(-(?:{_N}))", lambda m: english_number(m[1])),
         _rule(rf"(?<![\d.,])({_N})(?![\d])", _plain),
         _rule(r"\b([A-Z]{2,})-([A-Z])\b", lambda m: f"{m[1]} {m[2]}"),
+        _rule(r"(?<=\w) / (?=\w)", lambda _: ", "),
         _rule(r"(?<=\w) ?& ?(?=\w)", lambda _: " and "),
         _rule(r"(?<=\w) ?\+ ?(?=\w)", lambda _: " plus "),
         _rule(r"(?<=\w)\+", lambda _: " plus"),
@@ -193,6 +235,21 @@ def _month_date(match: Match) -> str:
     month = next(name for name in _MONTHS if name.startswith(match[1][:3]))
     year = f", {english_year(int(match[3]))}" if match[3] else ""
     return f"{month} {english_ordinal(int(match[2]))}{year}"
+
+
+def _month_days(match: Match) -> str:
+    month = next(name for name in _MONTHS if name.startswith(match[1][:3]))
+    year = f", {english_year(int(match[4]))}" if match[4] else ""
+    return f"{month} {english_ordinal(int(match[2]))} to {english_ordinal(int(match[3]))}{year}"
+
+
+def _day_range(match: Match) -> str:
+    return f"{_DAYS[match[1][:3]]} to {_DAYS[match[2][:3]]}"
+
+
+def _sides_in_inches(match: Match) -> str:
+    sides = re.findall(r"\d+(?:\.\d+)?", match[1])
+    return f"{' by '.join(map(english_number, sides))} {'inches' if match[2] is None else 'inch'}"
 
 
 def _half(letter: str) -> str:
