@@ -1,8 +1,13 @@
 from __future__ import annotations
 
 import pytest
+from builtin_hook_cases import context, make, request
 
+from livery.harness.hooks.builtin import BUILTINS, harm
 from livery.harness.hooks.builtin.wordlists import LISTS, beyond_ascii, categories, plain_list, straight
+from livery.types import Checkpoint, ToolCall
+
+CALL = ToolCall(id="c", name="t", arguments={})
 
 PLAIN_LISTS = ("injection", "injection_raw", "abuse", "advertising", "handoff", "leak")
 
@@ -59,3 +64,15 @@ def test_an_ascii_text_is_searched_for_everything_that_could_be_in_it() -> None:
     assert plain_list("abuse").search("nmsl") is not None
     assert plain_list("advertising").search("vx: abc12345") is not None
     assert plain_list("abuse").search("你是傻逼") is not None
+
+
+@pytest.mark.parametrize("name", sorted(BUILTINS))
+def test_no_list_is_left_to_be_made_in_the_time_of_the_first_request(name: str) -> None:
+    cached = (categories, plain_list, harm._reports)  # pyright: ignore[reportPrivateUsage]
+    for one in cached:
+        one.cache_clear()
+    check = make(name)
+    before = [one.cache_info().misses for one in cached]
+    asked = {Checkpoint.REQUEST: request("how much is it?"), Checkpoint.TOOL_CALL: CALL}
+    check(asked.get(BUILTINS[name].checkpoint, "It's the best."), context())
+    assert [one.cache_info().misses for one in cached] == before

@@ -112,6 +112,8 @@ def build_retry_control(params: RetryControlParams, language: str) -> HookFuncti
 
 def build_handoff(params: HandoffRequiredParams, language: str) -> HookFunction:
     extra, allow = compiled(params.extra), compiled(params.allow)
+    plain_list("handoff")  # made ready now, and not in the time of the first request
+    harmed("")
 
     def check(value: Request, context: HookContext) -> Decision:
         for message in value.messages:
@@ -149,6 +151,7 @@ _ARGUMENT = re.compile(
 
 def build_role_leak(params: RoleLeakParams, language: str) -> HookFunction:
     allow = compiled(params.allow)
+    plain_list("leak")
     inner: OrderedDict[int, tuple[Harness, frozenset[str]]] = OrderedDict()
 
     def identifiers(harness: Harness) -> frozenset[str]:
