@@ -52,11 +52,11 @@ class IntakeConfig(BaseModel):
     queue_requests: int = Field(default=32, ge=1)
     """Groups that may wait; past it the one of lowest priority, among those the oldest, is evicted."""
     viewer_rate: float = Field(default=0.5, ge=0)
-    """Messages for the host per second and viewer, refilling ..."""
+    """Unpaid messages for the host per second and viewer, refilling ..."""
     viewer_burst: float = Field(default=5.0, ge=1)
     """... up to this many."""
     room_rate: float = Field(default=5.0, ge=0)
-    """New groups per second in the whole room, refilling ..."""
+    """New groups of unpaid messages per second in the whole room, refilling ..."""
     room_burst: float = Field(default=40.0, ge=1)
     """... up to this many."""
     answer: Literal["questions", "addressed", "all"] = "addressed"
@@ -342,7 +342,7 @@ class Intake:
         merged = self._merge(held)
         if merged is not None:
             return merged
-        if limited:
+        if limited and message.kind is not MessageKind.PAID:
             self._room = self._room or TokenBucket(
                 self.config.room_rate, self.config.room_burst, self.config.room_burst, now
             )
@@ -376,7 +376,8 @@ class Intake:
                 return Fate.DROPPED, held.reading.reason
             if config.answer == "questions" and held.reading.priority is Priority.OTHER:
                 return Fate.DROPPED, "not a question"
-        if limited and not self._viewer_bucket(message.viewer, now).take(now):
+        paid = message.kind is MessageKind.PAID  # limited by its price; the queue's bound is enough
+        if limited and not paid and not self._viewer_bucket(message.viewer, now).take(now):
             return Fate.DROPPED, "rate limit of the viewer"
         return None
 

@@ -238,6 +238,18 @@ def test_a_clock_set_back_by_an_hour_neither_ages_new_messages_nor_holds_the_old
     assert ids(box.take(6_405.4)) == ["d"]
 
 
+def test_rate_limits_do_not_turn_paid_messages_away() -> None:
+    box = intake(viewer_burst=1, room_burst=1, room_rate=0, viewer_rate=0, queue_requests=3)
+    assert box.offer(chat("how much is number 1?", "a", viewer="x"), 0.0) == ()
+    assert box.offer(chat("is number 2 warm?", "b", viewer="x"), 0.0)[0].reason == "rate limit of the viewer"
+    assert box.offer(chat("is number 2 warm?", "c", viewer="y"), 0.0)[0].reason == "rate limit of the room"
+    for name, viewer, text in (("p0", "x", "love the show"), ("p1", "y", "hello from Oslo")):
+        assert box.offer(chat(text, name, viewer=viewer, kind=MessageKind.PAID), 5.0) == ()
+    # The queue is bounded all the same: past it the oldest of the lowest priority goes.
+    full = box.offer(chat("greetings to all", "p2", viewer="z", kind=MessageKind.PAID), 5.0)
+    assert full == (Settled("p0", Fate.DROPPED, "queue full"),)
+
+
 # ----------------------------------------------------------------------------- every message, one fate
 
 TEXTS = st.sampled_from(
