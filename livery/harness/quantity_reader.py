@@ -275,7 +275,9 @@ class Reader(Shapes):
             if m:
                 month, day = m.group("m") or m.group("m2"), m.group("d") or m.group("d2")
                 if (month is None or 1 <= int(month) <= 12) and (day is None or 1 <= int(day) <= 31):
-                    return self._add("date", iso_date(m.group("y"), month, day), "", start, m.end())
+                    at = self._add("date", iso_date(m.group("y"), month, day), "", start, m.end())
+                    moment = p.ISO_TIME.match(low, at)
+                    return self._add("time", moment.group("time"), "", at, moment.end()) if moment else at
         if len(raw) >= 3 or following in ("-", "(") or (start and low[start - 1] in "+("):
             m = p.PHONE.match(low, start)
             if m and "," not in raw:

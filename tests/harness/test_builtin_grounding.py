@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -217,7 +218,8 @@ def test_params_choose_kinds_and_exemptions() -> None:
 
 def _spoken(value: object) -> list[str]:
     if isinstance(value, dict):
-        return [text for v in value.values() for text in _spoken(v)]
+        unused = [f"With a coupon: {text}" for text in _spoken(value.get("not_used"))]
+        return unused + [text for k, v in value.items() if k != "not_used" for text in _spoken(v)]
     if isinstance(value, list):
         return [text for v in value for text in _spoken(v)]
     return [value] if isinstance(value, str) else []
@@ -255,3 +257,39 @@ def test_whatever_the_shops_own_operations_say_is_borne_out_by_their_results(lan
                     refused.append(text)
     assert said > 300
     assert refused == []
+
+
+QUOTE = {
+    "link_id": "3",
+    "name": "Rose Serum",
+    "total": {"amount": 3580, "currency": "USD", "text": "$35.80"},
+    "lines": [{"reason": "Skin Week: 15% off", "percent_off": 15}],
+    "not_used": [
+        {"coupon": "FINCHCLUB12", "terms": "12% off, at most $25", "why": "members only"},
+        {"coupon": "会员25", "terms": "满¥200减¥25", "why": "仅限会员"},
+    ],
+}
+UNUSED_DISCOUNTS = [
+    ("It's $35.80, that's 15% off.", "allow"),
+    ("It's 12% off today.", "retry"),
+    ("Take $25 off.", "retry"),
+    ("Members get 12% off.", "allow"),
+    ("With FINCHCLUB12 it would be 12% off, but that's for the club.", "allow"),
+    ("打88折", "retry"),
+    ("减25元", "retry"),
+    ("会员满200元减25元", "allow"),
+    ("打85折", "allow"),
+]
+
+
+@pytest.mark.parametrize(("reply", "expected"), UNUSED_DISCOUNTS)
+@pytest.mark.parametrize("shown", ["json", "text"])
+def test_a_discount_that_was_not_used_is_told_only_with_its_terms(
+    reply: str, expected: str, shown: str
+) -> None:
+    written = (
+        json.dumps(QUOTE)
+        if shown == "json"
+        else "$35.80; 15% off. Not used: 12% off, at most $25; 满¥200减¥25"
+    )
+    assert verdict(make("grounding")(reply, context(result(QUOTE, written)))) == expected

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, tzinfo
 from functools import cached_property, lru_cache
 from types import MappingProxyType
@@ -21,6 +21,8 @@ from livery.types import JSON
 
 _LINK_FIELDS = ("link_id", "link")
 _NAME_FIELDS = ("name", "product", "title")
+_UNUSED = frozenset({"not_used"})
+"""Field of a quote: discounts it did not use, and why."""
 _ECHOED = frozenset({"measure", "count", "size"})
 """Kinds of argument that a result which accepted them bears out ("for 170 cm and 65 kg")."""
 
@@ -30,6 +32,8 @@ class Fact:
     quantity: Quantity
     items: frozenset[str] = frozenset()
     """Link ids it belongs to; empty where the source does not say."""
+    conditional: bool = False
+    """True of a discount that the quote did not use: it holds only under terms that are not met."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,9 +135,10 @@ def _result(
     own = frozenset(link for f in tagged for link in f.items)
     facts = list(tagged)
     for q in read_quantities(shown):
+        same = [f for f in tagged if matches(q, f.quantity)]
         if len(own) <= 1:
-            facts.append(Fact(q, own))
-        elif not any(matches(q, f.quantity) for f in tagged):
+            facts.append(Fact(q, own, bool(same) and all(f.conditional for f in same)))
+        elif not same:
             facts.append(Fact(q))
     facts.extend(Fact(q, own) for q in quantities_of(dict(arguments)) if q.kind in _ECHOED)
     text = shown if value is None else f"{shown}\n{_TO_JSON.encode(value)}"
@@ -147,7 +152,11 @@ def _source(
     names: Mapping[str, str] = MappingProxyType({}),
 ) -> Source:
     # The same quantity often stands in value and text: it bears a claim out once.
-    facts = tuple({(f.quantity.kind, f.quantity.value, f.quantity.unit, f.items): f for f in facts}.values())
+    facts = tuple(
+        {
+            (f.quantity.kind, f.quantity.value, f.quantity.unit, f.items, f.conditional): f for f in facts
+        }.values()
+    )
     by_kind: dict[str, list[Fact]] = {}
     for fact in facts:
         by_kind.setdefault(fact.quantity.kind, []).append(fact)
@@ -186,6 +195,9 @@ def _tagged(value: JSON, items: frozenset[str]) -> Iterator[Fact]:
     if isinstance(value, dict):
         link = link_of(value)
         here = frozenset({link}) if link else items
+        for k in _UNUSED & value.keys():
+            yield from (replace(f, conditional=True) for f in _tagged(value[k], here))
+        value = {k: v for k, v in value.items() if k not in _UNUSED}
         nested = {k: v for k, v in value.items() if isinstance(v, list) and any(_has_link(x) for x in v)}
         nested |= {k: v for k, v in value.items() if isinstance(v, dict) and _has_link(v)}
         plain = {k: v for k, v in value.items() if k not in nested}

@@ -54,6 +54,8 @@ class Fault:
     quantity: Quantity
     item: str = ""
     """The item spoken of, where the number belongs to another."""
+    unmet: bool = False
+    """It belongs to a discount that was not used, and the reply names no terms."""
 
 
 _NAMES = {
@@ -63,6 +65,13 @@ _NAMES = {
     "duration": ("time span", "时长"), "number": ("number", "数字"),
 }  # fmt: skip
 _SENTENCE = re.compile(r"[!?;。！？；\n]|\.(?=\s|$)")
+_TERMS = re.compile(
+    r"(?i:(?<![a-z])(?:if|when|once|unless|with|members?|membership|club|coupons?|codes?|spend(?:ing)?|over|above|from|minimum"
+    r"|can't|cannot|isn't|doesn't|won't|not|only for|orders? of|follow(?:ers?)?|claim|subscrib)(?![a-z]))"
+    r"|(?<![A-Za-z])[A-Z]{3,}\d*(?![a-z])|满|会员|券|码|如果|不能|不可|需|凑|叠加|达到|仅限|关注|新客|领"
+)
+"""Words by which a reply says under what terms a discount would hold."""
+_OFFERED = frozenset({"money", "percent", "count", "number"})
 _QUESTION_END = re.compile(r"[?？]")
 _ANOTHER = re.compile(
     r"(?<![a-z])(?:another|other|alternative(?:ly)?|instead|also|both|each|all|similar)(?![a-z])|也有|另|还有|推荐|其他|别的|都"
@@ -110,6 +119,8 @@ def ungrounded(
         facts = evidence.bearing_out(claim)
         if not facts:
             faults.append(Fault(claim))
+        elif claim.kind in _OFFERED and all(f.conditional for f in facts) and not _TERMS.search(reply):
+            faults.append(Fault(claim, unmet=True))
         elif subjects is not None and all(f.items for f in facts):
             spoken_of = subjects.of(claim)
             if spoken_of and not any(f.items & spoken_of for f in facts):
@@ -180,7 +191,11 @@ def _retry(faults: Sequence[Fault], language: str) -> Retry:
     for fault in faults:
         name = _NAMES[fault.quantity.kind][1 if chinese else 0]
         said = f'"{fault.quantity.text.strip()}"' if not chinese else f"“{fault.quantity.text.strip()}”"
-        if not fault.item:
+        if fault.unmet:
+            parts.append(
+                f"{said}（{name}，条件未满足）" if chinese else f"{said} ({name}, only under terms not met)"
+            )
+        elif not fault.item:
             parts.append(f"{said}（{name}）" if chinese else f"{said} ({name})")
         elif chinese:
             parts.append(f"{said}（{name}，不是{fault.item}号的）")
