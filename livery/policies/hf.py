@@ -26,7 +26,13 @@ from typing import Any, Literal
 
 from livery.errors import InputError, PolicyTimeout, PolicyUnavailable
 from livery.policies import wire
-from livery.policies.hf_loading import ChatTokenizer, load_model, load_tokenizer, weights_digest
+from livery.policies.hf_loading import (
+    ChatTokenizer,
+    load_model,
+    load_tokenizer,
+    partial_layers,
+    weights_digest,
+)
 from livery.policies.policy import PolicyRequest, PromptMessage
 from livery.types import PolicyTurn, Timing, TokenTrace, Usage
 
@@ -299,17 +305,12 @@ class _Decoder:
     """
 
     def __init__(self, model: Any, tokenizer: ChatTokenizer, options: HfOptions) -> None:
-        config = model.config.get_text_config()
-        kinds: Sequence[str] = getattr(config, "layer_types", None) or ()
-        window = (
-            getattr(config, "sliding_window", None) if getattr(config, "use_sliding_window", True) else None
-        )
-        odd = sorted({kind for kind in kinds if kind != "full_attention"})
-        if odd or (window and not kinds):
+        odd = partial_layers(model)
+        if odd:
             raise InputError.at(
-                str(getattr(config, "model_type", "model")),
-                f"layers of kind {', '.join(odd) or 'sliding_attention'}; expected full attention in all; "
-                "serve the model with vLLM or SGLang and use openai:http://...",
+                str(getattr(model.config, "model_type", "model")),
+                f"layers of kind {odd}; expected full attention in all; serve the model with vLLM or "
+                "SGLang and use openai:http://...",
                 code="model-attention",
             )
         self._model = model

@@ -205,6 +205,17 @@ def _merged(model: Any, folder: Path, scale: float) -> Any:
     return wrapped.merge_and_unload()
 
 
+def partial_layers(model: Any) -> str:
+    """The kinds of a model's layers that do not attend to all that stands before; empty if there are none."""
+    config = model.config.get_text_config()
+    kinds: Sequence[str] = getattr(config, "layer_types", None) or ()
+    odd = sorted({str(kind) for kind in kinds} - {"full_attention"})
+    window = getattr(config, "sliding_window", None) if getattr(config, "use_sliding_window", True) else None
+    if not kinds and window:
+        odd = ["sliding_attention"]
+    return ", ".join(odd)
+
+
 def weights_digest(source: str | Path = "", adapters: Sequence[tuple[Path, float]] = ()) -> str:
     """16 hexadecimal digits over the weight files (and the adapters with their scales); a hub name stands for
     itself."""
