@@ -140,6 +140,7 @@ ISO = re.compile(
     r"(?P<y>(?:19|20)\d\d)(?:(?P<s>[-/.])(?P<m>\d{1,2})(?P=s)(?P<d>\d{1,2})(?![\d])"
     r"|\s?年\s?(?:(?P<m2>\d{1,2})\s?月份?(?:\s?(?P<d2>\d{1,2})\s?[日号])?)?)"
 )
+ISO_TIME = re.compile(r"t(?P<time>\d\d:\d\d)(?::\d\d(?:\.\d+)?)?(?:z|[+-]\d\d:?\d\d)?")
 CLOCK = re.compile(r"(?P<h>[01]?\d|2[0-4]):(?P<m>[0-5]\d)(?::[0-5]\d)?(?:\s?(?P<half>[ap])\.?m\b\.?)?(?!\d)")
 HOUR = re.compile(r"(?P<h>\d{1,2})\s?(?:(?P<half>[ap])\.?m\b\.?|o'clock)")
 PAST = re.compile(
