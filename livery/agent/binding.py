@@ -37,6 +37,8 @@ def bind(binding: Binding, arguments: Mapping[str, Any], parameters: Mapping[str
     bound: dict[str, Any] = {}
     mapped = {m.to for m in binding.arguments}
     for entry in binding.arguments:
+        if entry.to == "page" and properties and "page" not in properties:
+            continue  # Which page is shown is the result format's affair; the operation gives the whole list.
         value = _mapped_value(entry, arguments)
         if value is not _MISSING:
             bound[entry.to] = _coerce(value, properties.get(entry.to, {}), entry.source or entry.to)

@@ -104,6 +104,8 @@ class ResultFormat(Frozen):
     """Field -> {value: surface label}."""
     page_size: int = 0
     """Split a result's list into pages of this many; 0: all at once."""
+    errors: dict[str, str] = {}
+    """Kind of failure (``not_found``, `livery.types.ErrorKind`) -> the code that a policy reads for it."""
 
 
 class Tool(Frozen):

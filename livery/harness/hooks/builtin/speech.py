@@ -14,7 +14,7 @@ from pydantic import Field
 
 from livery.harness.hooks.builtin.definition import Builtin, Params, worded
 from livery.harness.hooks.decisions import Allow, Decision, HookContext, HookFunction, Retry, Rewrite
-from livery.types import Checkpoint
+from livery.types import Checkpoint, Route
 
 
 class SpeechFormatParams(Params):
@@ -30,9 +30,9 @@ class SpeechFormatParams(Params):
     language: str = ""
     """BCP 47 tag of the reply; empty: the harness's. Only en and zh are told apart."""
     prefix: str = ""
-    """What every reply must begin with."""
+    """What every reply of the policy must begin with. The degraded route has its own phrases."""
     sign_off: str = ""
-    """What every reply must end with."""
+    """What every reply of the policy must end with."""
 
 
 class SpeechCleanupParams(Params):
@@ -131,9 +131,11 @@ def build_format(params: SpeechFormatParams, language: str) -> HookFunction:
         if text and (spoken := wrong_language(text, wanted)):
             names = {"en": ("English", "英文"), "zh": ("Chinese", "中文")}[spoken]
             faults.append(("language", f"answer in {names[0]}", f"请用{names[1]}回答"))
-        if params.prefix and not text.startswith(params.prefix):
+        # Opening and close are asked of a policy, in its prompt; the degraded route was told of neither.
+        told_of = context.route is Route.AGENT
+        if told_of and params.prefix and not text.startswith(params.prefix):
             faults.append(("prefix", f'begin with "{params.prefix}"', f"开头要是“{params.prefix}”"))
-        if params.sign_off and not text.endswith(params.sign_off):
+        if told_of and params.sign_off and not text.endswith(params.sign_off):
             faults.append(("sign_off", f'end with "{params.sign_off}"', f"结尾要是“{params.sign_off}”"))
         if not faults:
             return Allow()
