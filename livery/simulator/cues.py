@@ -1,0 +1,216 @@
+"""The words by which a reply shows what it means: roles of amounts, roundings, denials, stock, shipping, asking back.
+
+Patterns over text made by `livery.harness.hooks.builtin.wordlists.straight` (lower case, straight quotes), English
+and Chinese together, since hosts mix them. Nothing here judges; `statements`, `claims` and `verifier` do.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final, NamedTuple
+
+SENTENCE: Final = re.compile(r"[!?;。！？；\n]|\.(?=\s|$)")
+CLAUSE: Final = re.compile(r"[!?;。！？；，：\n]|[,:](?!\d)|\.(?=\s|$)|(?<![a-z])(?:and|but|though|while|because|otherwise)(?![a-z])|但是?|不过")
+
+# ------------------------------------------------------------------------------------- roles of amounts
+
+
+class RoleCue(NamedTuple):
+    role: str
+    before: re.Pattern[str] | None
+    """Must match up to the amount's start."""
+    after: re.Pattern[str] | None
+    """Must match from the amount's end."""
+
+
+_FILL = r"(?:\s*(?:is|was|are|were|of|the|a|an|at|only|just|price|it's|its|to|about|around|you|me|us|usual|about|some|是|了|为|的|要|只要|才|大概|约|价|到手|掉|您?你?)\s*){0,4}\s*$"
+
+ROLES: Final = (
+    RoleCue(
+        "threshold",
+        re.compile(
+            r"(?:(?<!just )(?<!bit )(?<!little )(?<!slightly )(?:over|above|from)|at least|orders? (?:of|over|above|from)|spend(?:ing)?|reach(?:es|ing)?|minimum|every)\s*$|(?:每?满|达到?|凑够?)\s*$"
+        ),
+        re.compile(r"\s*(?:以上|起用|可用|就?包邮|门槛|or more|and (?:up|above))"),
+    ),
+    RoleCue("threshold", re.compile(r"\boff (?:every )?$"), None),
+    RoleCue(
+        "fee",
+        re.compile(
+            r"(?:shipping|delivery|postage|ships?|shipped|surcharge|freight|运费|邮费|快递费|大件)(?:(?:(?!\d|[.!?;,。！？；，]).){0,28})$"
+            r"|(?:加收|要收|另收|要加|再加|需付)\s*$"
+        ),
+        re.compile(r"\s*(?:for |of |的)?(?:bulky |extra |a )?(?:shipping|delivery|postage|surcharge|to ship|freight|的?运费|的?邮费)"),
+    ),
+    RoleCue(
+        "list",
+        re.compile(
+            r"(?:list(?:ed)?|normal(?:ly)?|usual(?:ly)?|regular(?:ly)?|original(?:ly)?|\bwas|\bwere|down from|instead of|retail(?:s)?"
+            r"|full price|before (?:the )?(?:discounts?|coupons?)|without (?:the )?(?:discounts?|coupons?)|原价|日常价?|吊牌价?|标价|平时|划线价|市场价|原来|平常)"
+            + _FILL
+        ),
+        re.compile(r"\s*(?:(?:list|full|regular|normal|usual|original) price|normally|usually|originally|before (?:the )?(?:discount|coupon)|(?:的)?原价)"),
+    ),
+    RoleCue(
+        "difference",
+        re.compile(r"(?:cheaper|less|more|dearer|costlier|higher|lower|pricier|expensive) by\s*$|(?<![a-z])by\s*$|(?:便宜|贵|相差|差)(?:了|个)?\s*$"),
+        re.compile(r"\s*(?:cheaper|less than|more than|more expensive|difference|dearer)"),
+    ),
+    RoleCue(
+        "saving",
+        re.compile(
+            r"(?:sav(?:e|es|ed|ing|ings)|takes?|taking|knocks?|minus|discount of|coupon of|off by|(?<!every )cut of|立?省|立?减|直降|抵扣?|优惠|降|券减|折扣)"
+            + _FILL
+        ),
+        re.compile(
+            r"\s*(?:off|saved|savings?|discount|(?:[a-z]+ )?(?:coupon|voucher)|price drop|cut|的?(?:优惠|红包|券|立减|折扣))(?![a-z])"
+        ),
+    ),
+    RoleCue(
+        "unit",
+        re.compile(r"(?:\beach|\bper [a-z]+|单价|均价|平均|(?:每|单|一)(?:件|份|瓶|盒|双|个|片|包|条|袋|支|套|台))" + _FILL),
+        re.compile(
+            r"\s*(?:each|apiece|a piece|per [a-z]+|/ ?(?:piece|item|件|份)|(?:a|an) (?:bag|bottle|box|pair|tee|pack|jar|tube|piece|set|bar|unit|item)|一(?:件|份|瓶|盒|双|个|片|包|条|袋|支|套))(?![a-z])"
+        ),
+    ),
+    RoleCue(
+        "total",
+        re.compile(r"(?:\btotal(?:s|ling)?|altogether|together|一共|总共|合计|总价|共计|拢共)" + _FILL),
+        re.compile(
+            r"\s*(?:in total|total|altogether|all together|for (?:all|both|the (?:pair|lot|set|two|three)|two|three|four|five|\d+)|一共|全部)(?![a-z])"
+        ),
+    ),
+    RoleCue("cap", re.compile(r"(?:at most|up to|capped at|maximum of|max|最多减?|封顶)\s*$"), None),
+)  # fmt: skip
+
+WHOLE_SAVING: Final = re.compile(r"in total|altogether|against the usual|from the usual|overall|一共|总共|合计|比原价|比平时|立省|比日常")
+PLAIN_PRICE: Final = re.compile(r"(?:到手价?|券后|现价|秒杀价?|会员价?|折后|实付|only|just|now|pay|costs?|comes? to)\s*$")
+PURE_PRICE: Final = re.compile(r"[^\d]*到手[^\d]*$")
+
+# ------------------------------------------------------------------------------------- roundings
+
+UNDER: Final = re.compile(
+    r"(?:just under|a (?:little|bit|touch|hair) under|slightly (?:under|less than|below)|nearly|almost|close to|not quite|less than|under|below|shy of|不到|将近|接近|快要?|差一?点点?|低于|未满)\s*(?:about\s*)?$"
+)
+UNDER_AFTER: Final = re.compile(r"\s*(?:元|块钱?)?(?:不到|以内|以下|都不到)")
+OVER: Final = re.compile(r"(?:just over|a (?:little|bit|touch) (?:over|more than)|slightly (?:over|more than|above)|a (?:little|bit) above|more than|刚过|超过|略高于)\s*$")
+OVER_AFTER: Final = re.compile(r"\s*(?:元|块钱?)?(?:出头|多(?!少)|挂零|and change|and a bit|something)")
+NEAR: Final = re.compile(r"(?:about|around|roughly|approximately|approx\.?|some|circa|ish|more or less|大概|大约|约|差不多|也就|估计|应该是?)\s*(?:is |是|在)?$")
+NEAR_AFTER: Final = re.compile(r"\s*(?:元|块钱?)?(?:左右|上下|or so|or thereabouts|-?ish|几)")
+
+# ------------------------------------------------------------------------------------- denials and questions
+
+DENIAL: Final = re.compile(
+    r"(?<![a-z])(?:not|no|never|cannot|without|none|neither|nor|nope|unable|isn't|aren't|don't|doesn't|can't|won't|didn't|wasn't|haven't|hasn't|couldn't|shouldn't|wouldn't)(?![a-z])"
+    r"|不(?!到|好意思|错|仅|只|但|用担心|过|粘|掉|透|泛|漏|锈)|没(?!问题|错)|无法|无需|未|别(?!的|人)|勿|非(?!常)"
+)
+DENIED_BEFORE: Final = re.compile(r"(?:not|n't|no|never|neither|nor|than|instead of|rather than|skip|avoid|不要?|别|不是|而不是|没|不用|不建议|勿)\s*(?:be |go for |take |get |choose |the |a |an |size |拍|选|穿|买|要|是){0,3}\s*$")
+EXPIRED: Final = re.compile(r"expired|(?:has |have |already )?ended|is over|no longer valid|ran out|(?<![a-z])over(?: now| already)|过期|结束|失效|到期|作废")
+QUESTION: Final = re.compile(r"[?？]")
+FUTURE: Final = re.compile(r"(?:starts?|begins?|coming|upcoming|will|opens?|from|until then|later|next|预告|开始|即将|届时|到时|还没|等到|才有|将)")
+
+# ------------------------------------------------------------------------------------- availability
+
+GONE: Final = re.compile(
+    r"(?:sold out|sells? out|out of stock|none (?:left|remaining|available)|no(?: more)?(?: [a-z0-9]+){0,4} (?:left|in stock|available)|nothing left"
+    r"|run out|ran out|all gone|(?:is|are|'s|was|all) (?:now |already |sadly |completely )?gone|unavailable|zero left|0 left|(?:aren't|isn't|not|n't|no longer)(?: [a-z]+){0,3} (?:available|in stock|left)"
+    r"|(?:don't|do not|doesn't|no longer) (?:have|stock|carry)(?! to)(?: (?:it|that|this|them|any))?)"
+    r"|没货|没有(?:了|现货|货|库存)|没(?:有)?(?:现)?货|没了|没有(?:哦|啦|咯|的|呢)?[了哦啦呢。！!，,]|售罄|卖(?:完|光|没)|缺货|断(?:码|货|色)|无货|抢(?:光|完)|拍完|不在库|库存(?:为|是)?(?:0|零)|(?:不|没)剩"
+)
+ENDED: Final = re.compile(r"discontinued|no longer (?:sold|made|on sale|sell|for sale)|stopped (?:making|selling)|don't (?:make|sell) it|won't (?:be )?(?:come|coming|back)|(?:not|isn't|never) (?:coming|be) back|下架|不(?:再)?卖|停产|不生产|绝版|不做了|停售")
+UNOPENED: Final = re.compile(
+    r"not yet|(?:not|isn't|n't|before it)(?: [a-z]+){0,2} on sale|(?:hasn't|not) (?:opened|started|launched|released)|(?:have to|must|please|to) wait|wait (?:until|till)|goes on sale|go on sale|opens? (?:on|up)|sales? opens?|upcoming|launch(?:es|ing)? on"
+    r"|未开售|没(?:有)?开(?:售|卖)|没到开售|还?不能(?:买|拍|下单)|暂(?:时)?(?:未|不能)(?:开售|买|拍)|预热|开售时间|等(?=\d{1,4}[年月])|才(?:能|开)(?:买|卖|售|拍)"
+)
+THERE: Final = re.compile(
+    r"in stock|(?:is|are|'s|still|also|be|now|yes it's) (?:now |still |also )?available|available (?:now|again|today)|(?:still|do|we|'ve|yes|also)(?: do| still)? (?:have|got)(?! (?:to|a (?:lot|great)))(?: (?:it|that|this|them|some|a few|a couple|plenty|one|\d+|lots))|(?:\d+|one|two|three|four|five|six|seven|eight|nine|ten|a few|some|plenty|several|dozen|couple)(?: [a-z]+){0,3} (?:left|remaining)|plenty"
+    r"|(?:can|may|could)(?: still)? (?:buy|order|get|grab|purchase)(?: it| one| yours| the)|go ahead and (?:order|buy|grab)|order (?:yours|it) now|(?:is|are|'s) on sale(?! (?:on|from|in))|you're in luck|(?:grab|get) yours"
+    r"|有(?:现)?货|(?<![没])有(?:的|哦|呢|哒)|还有(?:\d|几|一|两|货|现货|的|哦|吧|呢|很多|不少|点)|现货|(?:可以|能|直接|放心|随便|赶紧|抓紧)(?:买|拍|下单|购买|入手)|在售|库存(?:充足|有|还|很|\d|[一二两三四五六七八九十])|还?剩(?:\d|[一二两三四五六七八九十几])|在的|还卖|还在卖|还有吧|就能下单"
+)
+COMES_BACK: Final = re.compile(
+    r"(?:will|'ll|gonna|going to)(?: be)?(?: [a-z]+)? (?:back|restock(?:ed)?|return|re-?stocked)|back (?:in stock )?(?:on|in|next|by|this|soon|tomorrow)|restock(?:s|ing|ed)?(?: it)? (?:soon|on|next|in|by|this|tomorrow)|comes? back (?:on|in|next|soon|tomorrow)"
+    r"|(?:会|就|要|再|马上|下周[一二三四五六日天]?|明天|后天|过几天|月底|月初|下个?月)[^，。,]{0,4}(?:补货?|重新上架|到货|返场|回货|上新)|补货(?:中|时间)"
+)
+BACK_KNOWN: Final = re.compile(r"back|restock|notify|补|到货|返场|回货")
+
+# ------------------------------------------------------------------------------------- shipping
+
+NO_SHIP: Final = re.compile(
+    r"(?:not|n't|cannot|never|unable to|no longer)(?: [a-z]+){0,2} (?:ship|deliver|send|mail|get (?:it|that|this))|(?:not|n't) serve|(?:outside|not in|beyond)(?: [a-z]+){0,2} (?:delivery|shipping)|no (?:shipping|delivery)|excluded"
+    r"|不(?:能|可以|可)?(?:发|寄|配送|送)(?!票)|[发寄送]不[了到]|不(?:支持|在)[^，。]{0,6}(?:发|寄|配送|地区|范围)?|无法(?:发|寄|配送|送)|暂不|没(?:有)?开通|未开通|到不了|暂时没法"
+)
+SHIPS: Final = re.compile(
+    r"(?:we|it|this|they|that|can|does|do|also|happily|could|will|'ll)(?: [a-z]+){0,2} (?:ship|deliver|send|mail)s?|(?:ships|delivers) (?:to|there|fine)|can(?: [a-z]+){0,2} get it (?:to|there)|is (?:no|not a) problem|no problem|yes we do"
+    r"|(?:能|可以|可|也|都|会|支持)(?:发|寄|配送|送到?)(?!票)|发的|能到|没问题|包邮|(?<![不])发(?:货到|往)|寄得到"
+)
+FREE_SHIPPING: Final = re.compile(
+    r"free (?:[a-z]+ )?(?:shipping|delivery|postage)|(?:ships?|shipped|delivered) (?:for )?free|(?:shipping|delivery|postage)(?: (?:to|on|for|costs?|there|it)(?: (?:the )?[a-z]+)?)?(?:'s| is| are| will be)(?: (?:always|also|completely|totally))? (?:free|on us|nothing)|nothing for (?:the )?(?:shipping|delivery|postage)|no (?:shipping|delivery) (?:cost|fee|charge)s?"
+    r"|(?<!不)(?<!非)包邮|(?<!不)免(?:运|邮)费?|不(?:用|需要?|收)(?:付|出)?(?:运|邮)费|(?:运|邮)费(?:是|为)?(?:0|零|免)"
+)
+NOT_FREE: Final = re.compile(r"不包邮|不免邮|(?:not|n't|isn't) free")
+FREE: Final = re.compile(
+    r"(?:is|are|'s|it's|all|completely|totally|always|absolutely)(?: [a-z]+)? free(?! (?:of|from|shipping|to|standing|returns?|delivery|size))(?![a-z-])|for free|(?:全部|都是?|统统|是|完全)免费|免费(?:的|哦|哈|送|拿|领)|不要钱|0元(?:拿|购|送)"
+)
+
+# ------------------------------------------------------------------------------------- yes and no
+
+YES: Final = re.compile(
+    r"^\W*(?:yes|yeah|yep|yup|sure|of course|absolutely|certainly|definitely|indeed|correct|right|(?:they|it|we|you) (?:do|does|is|are|can|will)(?=[ ,.!]*(?:$|[,.!]))|是的|有的|有|可以|能|会|对|对的|行|没问题|当然|嗯|好的|支持)(?![a-z])"
+)
+NO: Final = re.compile(
+    r"^\W*(?:no|nope|nah|not|never|unfortunately|better not|sadly not|i'm afraid not|(?:they|it|we|you) (?:don't|doesn't|isn't|aren't|can't|won't)|没有?|不(?!到|好意思|过|仅|错)|不行|不可以|不能|不建议|无|别|[一-鿿]不了)(?![a-z])"
+)
+POLITE: Final = re.compile(r"^\W*(?:sorry|hi|hey|hello|well|oh|hmm|dear|thanks|unfortunately|sadly|good question|抱歉|不好意思|宝子?|亲|亲亲|哈喽|您好|你好|家人们|好像是?|应该|感觉)[\s,，!！.。~]*")
+WORKS: Final = re.compile(r"(?:works?|applies|apply|takes?|gives?|valid|stacks?|use(?:d|s)? it|can (?:be )?used?|drops? to|with the [a-z]+ coupon)(?![a-z])|(?:能|可以|可)(?:用|叠加|再)|还能|再打|能减|用上|用券之?后|券后|抵扣|再减")
+COUPON: Final = re.compile(r"coupons?|codes?|vouchers?|(?<![a-z])券|优惠码|(?<![a-z])[a-z]{3,}\d{1,2}(?![a-z0-9])")
+
+PROMOTION_OFF: Final = re.compile(
+    r"no (?:deal|promotion|sale|offer|discount)s?|(?<![a-z])over(?! \$?\d)|ended|(?:not|n't|hasn't)(?: [a-z]+){0,2} (?:started|on|running|active|begun|live)|no longer|not yet|start(?:s|ing)? (?:on|at|in)|begins|expired|coming (?:up|soon)"
+    r"|没有?(?:活动|优惠|促销)|结束|过了|还?(?:没|未)(?:有)?(?:开始|到)|不在|过期|(?:才|即将|将)(?:开始|开启)|开始(?!了)"
+)
+PROMOTION_ON: Final = re.compile(
+    r"still (?:on|running|going|active|live|valid)|is (?:on|running|active|live)(?![a-z])|right now|running|ongoing|还在|进行中|有效|正在|现在有|开始了|活动中"
+)
+
+# ------------------------------------------------------------------------------------- comparing
+
+CHEAPER: Final = re.compile(r"cheaper|cheapest|costs? (?:a (?:bit|little) )?less|less expensive|lower[- ]priced|the lower price|more affordable|更?便宜|价格更低|更实惠|更划算")
+DEARER: Final = re.compile(r"costs? (?:a (?:bit|little) )?more|more expensive|pricier|dearer|costlier|(?<!昂)更?贵(?!重|宾)|价格更高")
+EQUAL: Final = re.compile(r"(?:cost|price|are|both)(?: [a-z]+){0,3} the same|same price|equally (?:expensive|priced)|价格?(?:都|是)?(?:一样|相同)|一个价|一样(?:的价|贵|便宜)")
+THAN: Final = re.compile(r"(?<![a-z])(?:than|versus|vs|against|compared (?:to|with))(?![a-z])|比")
+HEAVIER: Final = re.compile(r"heavier|weighs? more|更重|重(?:一些|一点)")
+LIGHTER: Final = re.compile(r"lighter|weighs? less|更轻|轻(?:一些|一点)")
+BIGGER: Final = re.compile(r"bigger|larger|holds more|更大|容量大")
+SMALLER: Final = re.compile(r"smaller|holds less|更小|容量小")
+
+# ------------------------------------------------------------------------------------- honesty and asking back
+
+HONEST: Final = re.compile(
+    r"(?:can't|cannot|can not|couldn't|unable to|not able to|am not able|don't|do not)(?: [a-z']+){0,3} (?:check|look|see|find|confirm|get|reach|pull|access|know|have (?:that|the|this))|(?:isn't|not|n't) (?:answering|responding|working|loading|available to me|coming up)|(?:system|price|stock|lookup)(?: [a-z]+){0,3} (?:is |isn't |are )?(?:down|failing|slow|offline)|ask (?:me )?again|try again|check (?:back|again) (?:later|soon|in)|a (?:little while|moment)"
+    r"|查不(?:到|了|出)|查询不了|(?:无法|没法|没能|不能|暂时没)[^，。]{0,4}(?:查|确认|看到|获取)|确认不了|看不到|系统[^，。]{0,6}(?:忙|故障|异常|慢|不了|问题)|稍后|晚点再|没查到"
+)
+HANDS_OFF: Final = re.compile(r"colleague|(?:our|a|the) (?:team|staff|person|agent|human|support)|someone (?:from|will|on)|customer service|take(?:s|n)? (?:this|it) over|hand(?:ing|ed)? (?:this|you|it)|人工|客服|同事|专人|后台|转接|工作人员")
+ASKS: Final = re.compile(r"[?？]|tell me|let me know|could you|can you|share|send me|give me|which|what's your|告诉我|说一?下|报一?下|发一?下|讲一?下|留言|麻烦(?:您|你)|提供一?下")
+ASKED_FOR: Final = {
+    "size": re.compile(r"tall|height|weigh|weight|waist|chest|foot|feet|measure|hips?|usual size|usually wear|cm|kg|身高|体重|腰围|胸围|脚长|多高|多重|三围|平时穿"),
+    "shipping": re.compile(r"where|which (?:state|country|region|city|area|province)|state|country|region|zip|city|destination|哪[里儿]|哪个?(?:省|市|城市|地区|地方)|省|地区|城市|寄到|收货|发到|什么地方"),
+    "other": re.compile(r"which|what|who|how many|number|\bone\b|item|colou?r|size|哪|几号|什么|第几|颜色|尺码|多少"),
+}  # fmt: skip
+"""What a fitting question asks about, by what was left open."""
+SORRY: Final = re.compile(r"sorry|apolog|understand|hear that|抱歉|对不起|不好意思|理解|添麻烦|歉意")
+
+# ------------------------------------------------------------------------------------- what lists do not settle
+
+STRICT: Final = re.compile(
+    r"假一赔|全额|随时|终身|永久|无条件|全包|秒退|包退|包赔|any ?time|whenever|forever|lifetime|for life|no[- ]questions|every penny|instant|guarantee|money[- ]back|for any reason|right away|immediately"
+)
+"""In a promise, words that a rule must hold itself: "refund" in a policy bears out no refund at any time."""
+EXCEPTED: Final = re.compile(r"except|exclud|cannot|can't|not covered|are not|is not|除外|不在|不支持|不包|不可|不能")
+STILL: Final = re.compile(r"(?<![a-z])(?:also|too|even|can be|are covered|is covered|returnable)(?![a-z])|也(?:能|可以|可|会|算)|都(?:能|可以)|照样")
+LOWER_END: Final = re.compile(r"(?:from|at least|earliest|as (?:little|soon|quick(?:ly)?) as|starting|minimum|最快|起码|至少|最早)\s*(?:in |about )?$")
+UPPER_END: Final = re.compile(r"(?:up to|within|at most|no more than|no later than|max(?:imum)?|under|最多|最慢|最晚|不超过|最长)\s*$")
+UPPER_END_AFTER: Final = re.compile(r"\s*(?:at (?:the )?most|or less|max|之?内|以内|tops)")
+ONLY: Final = re.compile(r"(?<![a-z])only(?! if)|nothing but|只能|只有|唯一")
+SIZE_ADVICE_SKIP: Final = re.compile(r"[大小]一码|一码|comes in|available in|有[^，。]{0,6}码可选")
+REFUSES: Final = re.compile(r"(?:we|i)(?: do| can)?(?:n't| not|not) (?:do|offer|have|provide|accept|give|take)|there(?:'s| is| are) no(?! (?:need|problem))|(?:不提供|不支持|没有|不能|不可以)")
+"""A service denied."""
