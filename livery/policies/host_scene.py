@@ -46,7 +46,8 @@ INTENTS = (
         "handoff", r"complain|hand-?off|broken|投诉|人工|客服",
         r"\bbroken|complain|scam|fraud|damaged|wrong item|\bhuman\b|(?:talk|speak) to (?:a |some)"
         r"|\b(?:my|me|i)\b[^.?!]*\b(?:burn(?:s|ed|ing)?|itch\w*|rash|swollen|bleed\w*|allergic reaction)\b"
-        r"|\bmy (?:order|package|parcel)\b.*(?:never|not|n't|late|lost)|(?:快递|包裹|订单|货).{0,4}没(?:收)?到"
+        r"|\bmy (?:order|package|parcel)\b.*(?:never|not|n't|late|lost)"
+        r"|(?:快递|包裹|订单|货).{0,4}没(?:收)?到"
         r"|投诉|人工|坏[了的]|骗|发错|假货|质量问题"
         r"|(?:用|吃|涂|抹|脸|孩子).{0,12}(?:痒|红肿|刺痛|起疹|过敏了|拉肚子|烂脸)",
     ),
