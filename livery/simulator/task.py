@@ -97,8 +97,8 @@ class Needed(Frozen):
     """Of ``arguments``, those that a caller words (region, variant, topic, query, reason): other words, or another
     way to say it, are as right where ``result`` holds."""
     result: dict[str, JSON] = {}
-    """Fields that a right call's result has with these values, whatever the free arguments said; ``link_id`` may
-    stand in any entry of ``results``."""
+    """Fields that a right call's result has with these values, whatever the free arguments said: at its top, or all in
+    one entry of its ``results``."""
     step: int = Field(default=0, ge=0)
     """Those of one step may run side by side; a later step's arguments come out of an earlier one's result (a
     name is searched for, then the link is priced)."""

@@ -1,11 +1,11 @@
 """Worlds: seeded shops in which tasks play, in English and Chinese, and store folders as worlds.
 
-A made world is a valid `Catalogue` and the facts of its room. Words come from ``vocabulary/world-*.yaml``, whose train
-and test halves are disjoint: brands, types, modifiers, colours, coupon stems, places and every sentence of a policy,
-FAQ or note. Numbers are split by rule, so that none can be learned: a number written into a world has an even digit
-sum in train and an odd one in test (`allowed`), prices end differently, shows and promotions begin and end at other
-minutes. What follows from them by arithmetic (totals, savings) and link ids are not split, nor is anything of a
-store folder, whose numbers are its own.
+A made world is a valid `Catalogue` and the facts of its room. Words come from ``vocabulary/world-*.yaml``,
+whose train and test halves are disjoint: brands, types, modifiers, colours, coupon stems, places and every
+sentence of a policy, FAQ or note. Numbers are split by rule, so that none can be learned: a number written
+into a world has an even digit sum in train and an odd one in test (`allowed`), prices end differently, shows
+and promotions begin and end at other minutes. What follows from them by arithmetic (totals, savings) and link
+ids are not split, nor is anything of a store folder, whose numbers are its own.
 """
 
 from __future__ import annotations
@@ -86,21 +86,26 @@ def make_world(split: Split, language: Language, seed: int) -> World:
     return _Maker(split, language, seed).world()
 
 
-@lru_cache(maxsize=64)
 def world_of(ref: WorldRef) -> World:
-    """The world that a task names: made anew, or read from its store folder.
+    """The world that a task names: made anew, or read from its store folder; the latest ones are kept.
 
     Raises:
         InputError: the store cannot be read.
     """
-    if not ref.store:
-        return make_world(ref.split, ref.language, ref.seed)
-    return store_world(load_catalogue(Path(ref.store)), ref)
+    return _world(ref.split, ref.language, ref.seed, ref.store)
+
+
+@lru_cache(maxsize=64)
+def _world(split: Split, language: Language, seed: int, store: str) -> World:
+    if not store:
+        return make_world(split, language, seed)
+    ref = WorldRef(split=split, language=language, seed=seed, store=store)
+    return store_world(load_catalogue(Path(store)), ref)
 
 
 def store_world(catalogue: Catalogue, ref: WorldRef) -> World:
-    """A world around a store's own catalogue. The show opens near a turn of one of its promotions, or at noon of a
-    plain day."""
+    """A world around a store's own catalogue. The show opens near a turn of one of its promotions, or at noon
+    of a plain day."""
     rng = Random(f"store/{ref.split}/{ref.seed}")
     turns = sorted({t for p in catalogue.promotions for t in (p.starts_at, p.ends_at) if t is not None})
     day = datetime(_YEAR[ref.split], rng.randint(1, 12), rng.randint(1, 28), 12, tzinfo=catalogue.zone)
@@ -112,7 +117,8 @@ def store_world(catalogue: Catalogue, ref: WorldRef) -> World:
 
 
 def allowed(split: Split, number: float) -> bool:
-    """Whether a world (or viewer) of this split may write this number: its digit sum is even in train, odd in test."""
+    """Whether a world (or viewer) of this split may write this number: its digit sum is even in train, odd in
+    test."""
     return sum(int(d) for d in f"{number:g}" if d.isdigit()) % 2 == (split == "test")
 
 
@@ -127,7 +133,7 @@ def near(split: Split, value: float, step: float = 1) -> float:
     """The first number from ``value`` upwards, in steps, that the split may write."""
     while not allowed(split, round(value, 2)):
         value += step
-    return round(value, 2)
+    return float(round(value, 2))
 
 
 class _Maker:
@@ -211,7 +217,8 @@ class _Maker:
         types = {c: rng.sample(words["types"][c], len(words["types"][c])) for c in categories}
         chosen: list[tuple[str, str, str]] = []
         """(category, brand, type)"""
-        # The first ones cover the categories; two are twins of another: same brand, same type, another modifier.
+        # The first ones cover the categories; two are twins of another: same brand, same type, another
+        # modifier.
         for i in range(count - 2):
             category = categories[i % len(categories)]
             if not types[category]:
@@ -229,9 +236,13 @@ class _Maker:
             modifier = modifiers[i % len(modifiers)]
             name = gap.join((brand, modifier, kind))
             if name in names:
-                name = gap.join((brand, next(m for m in modifiers if gap.join((brand, m, kind)) not in names), kind))
+                name = gap.join(
+                    (brand, next(m for m in modifiers if gap.join((brand, m, kind)) not in names), kind)
+                )
             names.add(name)
-            products.append(self._product(str(i + 1), name, (kind.lower(), gap.join((brand, kind))), category))
+            products.append(
+                self._product(str(i + 1), name, (kind.lower(), gap.join((brand, kind))), category)
+            )
         return self._statuses(products)
 
     def _brands(self, count: int) -> list[str]:
@@ -366,7 +377,9 @@ class _Maker:
                         "key": f"{kind}-{i}",
                         "name": rng.choice(words[kind]),
                         "kind": kind,
-                        "link_ids": [p.link_id for p in some] if kind is not PromotionKind.SPEND_THRESHOLD else [],
+                        "link_ids": [p.link_id for p in some]
+                        if kind is not PromotionKind.SPEND_THRESHOLD
+                        else [],
                         **self._terms(kind, some),
                         "priority": rng.randint(0, 9),
                         "exclusive": kind is PromotionKind.FIXED_PRICE,
@@ -444,22 +457,13 @@ class _Maker:
                 threshold=self._whole(25 * rate, 45 * rate), stackable=True, **claim, **span,
             ),
             Coupon(
-                code=next(codes), amount_off=self._whole(rate, 3 * rate), threshold=self._whole(10 * rate, 24 * rate),
-                stackable=True, link_ids=some, per_order_limit=rng.randint(1, 2), **claim, **span,
-            ),
-            Coupon(
-                code=next(codes), percent_off=percent, cap=self._whole(12 * rate, 20 * rate),
-                members_only=True, **claim, **span,
-            ),
-            Coupon(
-                code=next(codes), amount_off=self._whole(9 * rate, 14 * rate), threshold=least * 2, public=False,
-                **span,
-            ),
-            Coupon(
-                code=next(codes), amount_off=amount, threshold=least, starts_at=self._day(-20),
-                ends_at=self._day(-3), **claim,
-            ),
-        )  # fmt: skip
+                code=next(codes), amount_off=self._whole(rate, 3 * rate), threshold=self._whole(10 * rate, 24
+                * rate), stackable=True, link_ids=some, per_order_limit=rng.randint(1, 2), **claim, **span, ),
+                Coupon( code=next(codes), percent_off=percent, cap=self._whole(12 * rate, 20 * rate),
+                members_only=True, **claim, **span, ), Coupon( code=next(codes), amount_off=self._whole(9 *
+                rate, 14 * rate), threshold=least * 2, public=False, **span, ), Coupon( code=next(codes),
+                amount_off=amount, threshold=least, starts_at=self._day(-20), ends_at=self._day(-3), **claim,
+                ), )  # fmt: skip
 
     # ------------------------------------------------------------------------ shipping, policies
 
@@ -475,7 +479,9 @@ class _Maker:
             regions.append(
                 ShippingRegion(
                     **region,
-                    fee=0 if not i and rng.random() < 0.3 else self._whole((3 + 3 * i) * rate, (7 + 4 * i) * rate),
+                    fee=0
+                    if not i and rng.random() < 0.3
+                    else self._whole((3 + 3 * i) * rate, (7 + 4 * i) * rate),
                     free_over=self._whole((35 + 30 * i) * rate, (60 + 40 * i) * rate),
                     days_min=days,
                     days_max=days + 2,
