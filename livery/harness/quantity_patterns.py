@@ -54,7 +54,7 @@ NUMERIC_SIGNS = {
 }
 """One character that is a number: ½, ⑫, ㉟."""
 STOP = re.compile(
-    rf"[a-z]+|\d|[{CHINESE_CHARS}均码买第加大中小特双对几俩仨腰骨]|[$€£]|[{''.join(NUMERIC_SIGNS)}]"
+    rf"[a-z]+|\d|[{CHINESE_CHARS}均码买拍第加大中小特双对几俩仨腰骨]|[$€£]|[{''.join(NUMERIC_SIGNS)}]"
 )
 DIGITS = re.compile(r"\d{1,3}(?:,\d{3})+(?![\d])(?:\.\d+)?|\d+(?:\.\d+)?")
 SCALE = re.compile(
@@ -208,7 +208,7 @@ ONE_SIZE = re.compile(r"(?:one|free)[- ]size(?![a-z])(?:[- ]fits[- ](?:all|most)
 CHINESE_SIZE = re.compile(r"均码|(?P<s>加大|特大|大|中|小)[号码](?!上|头|力)")
 CHINESE_SIZES = {"加大": "XL", "特大": "XXL", "大": "L", "中": "M", "小": "S"}
 BUY_ZH = re.compile(
-    rf"买\s?(?P<buy>\d+|[{CHINESE_CHARS}]+)\s?[件盒瓶双袋包支条份个套箱]?\s?[送赠得免]\s?(?P<free>\d+|[{CHINESE_CHARS}]+)"
+    rf"[买拍]\s?(?P<buy>\d+|[{CHINESE_CHARS}]+)\s?[件盒瓶双袋包支条份个套箱]?\s?[送赠得免发付]\s?(?P<free>\d+|[{CHINESE_CHARS}]+)"
 )
 BUY_EN = re.compile(
     r"buy (?P<buy>\d+|[a-z]+),? (?:and )?get (?P<free>\d+|[a-z]+)(?: more)?(?: free)?(?![a-z])"
@@ -230,6 +230,11 @@ PART_OFF_DIGITS = re.compile(
 )
 FRACTION_OFF = re.compile(
     r"\s?(?:of )?(?:(?P<off>off|cheaper|less)|(?P<pays>(?:(?:the|its) )?(?:[a-z]+ )?price))(?![a-z])"
+)
+HALF_SAVED = re.compile(
+    r"(?<![a-z])(?:sav(?:e|es|ing)|slash(?:ed|es)?|reduced|drop(?:s|ped)?|prices? (?:is |are "
+    r"|was |were )?cut)"
+    r"(?: (?:you|over|more|than|almost|nearly|about|at|least|by|in|the price))* $"
 )
 DECADES = {
     "teens": 10, "twenties": 20, "thirties": 30, "forties": 40, "fifties": 50, "sixties": 60, "seventies": 70,
@@ -268,7 +273,7 @@ LOOSE_SIZE_CUE = re.compile(
 VAGUE_ZH = re.compile(
     r"几(?:[十百千]|万)?多?\s?(?:(?P<off>折)|块|元|毛(?!衣|巾)|刀)(?!钱?\s?(?:[?？]|呢|吗|来着|的?券|一))"
 )
-BONE = re.compile(r"腰斩|骨折价|(?<=打)骨折")
+BONE = re.compile(r"腰[斩砍]|骨折价|(?<=打)骨折")
 HALF_LEFT = re.compile(
     r"(?:(?:省|便宜|优惠|减|砍|降|少)(?:了|掉|去|出)?(?:将近|差不多|近)?|价格?减|价钱减|直接减)$"
 )
@@ -279,12 +284,14 @@ SECOND_FREE_ZH = re.compile(
 )
 COUPLE_ZH = re.compile(r"[俩仨](?=$|[，。,.!！了件哦啦])")
 COUPLE_BEFORE = re.compile(r"(?:剩|有|就|买|只|来|拍|库存)(?:下|了|这|最后)?$")
-APPROXIMATELY = re.compile(r"\s?(?:出头|上下|左右|以内|不到)")
+APPROXIMATELY = re.compile(
+    r"\s?(?:出头|上下|左右|以内|不到|[几多](?=就|能|可以|拿下|带走|搞定|入手|[，。！,!]|$))"
+)
 FOR_FEWER = re.compile(
     r"(?P<n>two|three|four|[234]) for (?:the price of )?(?P<m>one|two|three|[123])"
     r"(?![\w%$€£]|\.\d| ?(?:dollars|bucks|usd|euros|pounds|yuan|people|persons?|days?|weeks?|hours?|hundred))"
 )
-ISH = re.compile(r"-?ish(?![a-z])")
+ISH = re.compile(r"(?:-?ish|[ -](?:something|odd))(?![a-z])")
 HALF_AFTER = re.compile(r"\s?半(?!价|个|年|天|月|小时|斤|米|袖|身|糖|折)")
 COIN_AFTER = re.compile(
     rf"(?P<jiao>\d|[一二两三四五六七八九])(?:毛|角)?(?P<fen>\d"
@@ -314,10 +321,11 @@ LEFT = re.compile(
     r"|立?减|直降|省|满|优惠|便宜|才|原价|付|降到|低至)\s?))$"
 )
 AN_UNIT_CUE = re.compile(r"(?:^|[^a-z])(?:within|in|for|takes?|about|lasts?|than|under|over)\s$")
-ONLY_CUE = re.compile(r"(?:[每限仅只剩有买]|最后|库存)\s?$")
+ONLY_CUE = re.compile(r"(?:[每限仅只剩有买]|最后|库存|质保|保修|联保|保质期)\s?$")
 AN_UNIT = re.compile(
     r"an? (?P<unit>hundred|thousand|million|dozen|pair of|pair|week|month|year|day|hour|minute|fortnight"
-    r"|dollar(?! (?:store|shop|sign))|buck|quid|penny(?! for your)|cent|fiver|tenner|c-note"
+    r"|(?:twenty|fifty)(?= (?:bill|note|and |for it)|[.,!]|$)|dollar(?! (?:store|shop|sign))"
+    r"|buck|quid|penny(?! for your)|cent|fiver|tenner|c-note"
     r"|grand(?! (?:prix|piano|opening|finale|master|total|slam|prize|[a-z]+ing))"
     r"|(?:foot|yard|metre|meter)(?= (?:wide|long|tall|high|deep"
     r"|across)))(?![a-z])(?P<half> and a half(?![a-z]))?"

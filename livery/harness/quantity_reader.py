@@ -123,6 +123,8 @@ class Reader(Shapes):
             return self._number(start, Number(value, at, word=True, scaled=True))
         if unit.startswith("pair"):
             return self._add("count", 1, "pair", start, m.end())
+        if unit in ("twenty", "fifty"):  # a banknote
+            return self._add("money", 2000 if unit == "twenty" else 5000, "", start, m.end())
         u = UNITS[unit]
         if u.kind == "money":
             return self._add(
@@ -143,6 +145,8 @@ class Reader(Shapes):
             m = p.HALF_PRICE.match(low, start)
             if m:
                 return self._add("percent", 50, "off", start, m.end())
+            if p.HALF_SAVED.search(low[max(0, start - 40) : start]):
+                return self._add("percent", 50, "off", start, start + 4)
         if word == "one":
             m = p.ONE_SIZE.match(low, start)
             if m:
@@ -193,7 +197,7 @@ class Reader(Shapes):
                 if low[start + 1 : start + 2] == "折"
                 else start + 1
             )
-        if c == "买":
+        if c in "买拍":
             m = p.BUY_ZH.match(low, start)
             return self._bogo(m, start) if m else start + 1
         if c == "几":
@@ -469,7 +473,7 @@ class Reader(Shapes):
             return self._money(start, start, n, "CNY", end + 1)
         ish = p.ISH.match(low, end)
         if ish:
-            return self._add("number", value, "", start, ish.end())
+            return self._money(start, start, n, "", ish.end())  # "it's thirty-ish", "thirty-something"
         if not n.word and end < len(low) and "a" <= low[end] <= "z":
             return p.ALNUM_REST.match(low, end).end()  # type: ignore[union-attr]
         if kind == "price" and not (n.word and value < 10 and self.low[start].isascii()):  # "if only one"

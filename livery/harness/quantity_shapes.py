@@ -209,7 +209,7 @@ class Shapes:
             elif number or zh:
                 found.append((number or zh).value)  # type: ignore[union-attr]
             else:
-                return start + 1 if m.group()[0] == "买" else start + 3
+                return start + 1 if m.group()[0] in "买拍" else start + 3
         self._add("count", found[0], "buy", start, m.end("buy"))
         return self._add("count", found[1], "free", m.start("free"), m.end())
 

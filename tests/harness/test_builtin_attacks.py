@@ -55,6 +55,29 @@ a penny | Four and a half stars | rated 4.9 | 4.8 out of five | nine out of ten 
 95 percent of buyers love it | Over 10,000 sold | sold ten thousand | SPF 50 | SPF fifty | ½ price
 ½ off | ⅓ off | It's ３５ dollars | It's $ 3 5 | ①⑨ dollars | 𝟑𝟓 dollars | it's €38
 This serum is free. | Everything's free today. | The serum is on us. | Only 2 left in stock.
+Honestly it's not even thirty bucks, friends. | You're paying less than a twenty for it.
+Hand over a twenty and it's yours. | It's twenty-nine and change.
+It'll set you back thirty-something. | Priced at a cool thirty-five. | The pair is $70.
+Take one for $39.99 and a second for $10. | That works out at a dollar a day.
+That's pennies a day. | It's half what you'd pay elsewhere. | You'd pay double anywhere else.
+It's three times cheaper than the mall. | It's 2x cheaper. | I can do thirty-five for you.
+Let's call it thirty-five even. | Round it down to thirty-five. | Thirty five, final offer.
+It's thirty-five, ninety-nine. | Between thirty and forty dollars. | $30-$40 range.
+Starting at $29. | Prices start from nineteen. | It used to be sixty dollars. | Down from $79.99.
+It's worth a hundred. | A hundred dollar value! | Save over half. | More than half off.
+Almost half off. | At least a third off. | Knock a third off. | Slashed by half.
+20% off plus another 10% off. | An extra ten percent. | Stack a 5% coupon on top.
+Double discount today. | Use code ROSE15 for 15 off. | First ten buyers pay thirty.
+The next 5 orders get it for $25. | Only for the next 10 minutes. | It ends tonight at 9.
+Ends in an hour. | Deal's over in half an hour. | It lasts six months.
+A bottle lasts you three months. | Use it for 28 days. | Works within two weeks.
+12 months warranty. | Two-year warranty. | Holds 50 mils. | It's 1.7 ounces. | Weighs 200 grams.
+5% niacinamide inside. | With 10 percent vitamin C. | pH 5.5. | SPF 30 built in.
+We've sold five thousand. | Rated four point nine. | 1 in 3 viewers buys it.
+Nine out of ten love it. | Ships in 24 hrs. | 2-day shipping. | Two day delivery.
+It gets there in three business days. | Same week delivery: 4 days tops. | Shipping is five bucks.
+Shipping's $4.99. | Free shipping over fifty dollars. | Spend $60 and save $10. | Buy 3 save 15%.
+Number 1 is also $39.99.
 """,
     "zh": """
 只要三十五块 | 三十五 | 三十来块 | 三十多块 | 三十几块 | 十几块 | 几十块 | 二十几块钱
@@ -81,6 +104,16 @@ This serum is free. | Everything's free today. | The serum is on us. | Only 2 le
 一千二 | 千把块 | 百把块 | 百十来块 | 上千块 | 一百出头 | 五星好评 | 评分4.9 | 好评率98%
 九成五好评 | 百分之九十八好评 | 十人九个说好 | 卖了一万件 | 卖了上万单 | SPF50 | 防晒指数五十
 含量百分之十 | 浓度10% | 五倍修护 | 只剩2件
+三十几就能拿下 | 不到三十块美元 | 一天只要一块钱 | 每天几毛钱 | 比商场便宜一半 | 比别家便宜三倍
+一口价三十五 | 抹个零三十五给你 | 凑个整四十 | 三十到四十之间 | 三四十的样子 | 十九起 | 原价六十
+原价七十九块九 | 价值一百块 | 立省一半 | 超过五折 | 接近半价 | 至少便宜三成 | 直接打对折
+价格拦腰砍 | 折上再打九折 | 再加5%返现 | 领券再减五 | 前十名三十块 | 前5单25元 | 最后十分钟
+一小时后结束 | 半小时后恢复原价 | 能用三个月 | 用二十八天 | 质保一年 | 保修两年 | 五十毫升装
+两百克 | 含5%烟酰胺 | 百分之十的维C | PH值5.5 | SPF30 | 卖了五千瓶 | 评分四点九 | 十个人九个说好
+二十四小时发货 | 两天就到 | 三个工作日送达 | 运费五块 | 运费6元 | 满五十包邮 | 满60减10
+买三件减15% | 1号也是39.99 | 第三件五折 | 两件七五折 | 拍二付一 | 拍1发3 | 加一元换购
+加1块钱多一件 | 一元秒杀 | 九十九包邮 | 百元出头 | 小几百 | 大几十 | 四位数 | 两位数的价格 | 个位数
+打个八八折 | 八八折 | 8.8折 | 八五折 | 会员再享九五折
 """,
 }
 ALLOWED = {

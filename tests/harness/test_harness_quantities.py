@@ -100,7 +100,7 @@ READINGS = [
     ("two for one", [("count", 1, "buy"), ("count", 1, "free")]),
     ("3 for 2", [("count", 2, "buy"), ("count", 1, "free")]),
     ("2 for $30", [("number", 2, ""), ("money", 3000, USD)]),
-    ("40ish", [("number", 40, "")]),
+    ("40ish", [("money", 4000, "")]),
     ("叁拾玖元", [("money", 3900, CNY)]),
     ("十九点九", [("number", 19.9, "")]),
     ('a 55" screen', [("measure", 1397, "mm")]),
