@@ -11,7 +11,8 @@ coupon price), and facts without numbers.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -139,6 +140,18 @@ def _asked(reply: str, claim: Quantity) -> bool:
     return end is not None and _QUESTION_END.match(end.group()) is not None
 
 
+def _heads(names: Mapping[str, str]) -> dict[str, tuple[str, int]]:
+    """Last word of an English name -> link id and where the word begins in the name; only words that tell
+    the items apart."""
+    words = {name: re.findall(r"[a-z]+", name) for name in names}
+    count = Counter(w for found in words.values() for w in set(found))
+    return {
+        found[-1]: (names[name], name.rindex(found[-1]))
+        for name, found in words.items()
+        if len(names) > 1 and found and len(found[-1]) >= 4 and count[found[-1]] == 1
+    }
+
+
 class _Subjects:
     """Which item each part of a reply is about, as far as it says so."""
 
@@ -152,6 +165,10 @@ class _Subjects:
             while at >= 0:
                 mentions.append((at, link))
                 at = self._low.find(name, at + len(name))
+        taken = {at for at, _ in mentions}
+        for head, (link, behind) in _heads(evidence.names).items():  # "the cream" for "Night Cream"
+            found = re.finditer(rf"(?<![a-z]){re.escape(head)}(?![a-z])", self._low)
+            mentions += [(m.start(), link) for m in found if m.start() - behind not in taken]
         self._mentions = sorted(mentions)
         self._ends = [0, *(m.end() for m in _SENTENCE.finditer(reply)), len(reply) + 1]
         self._read = read
