@@ -15,6 +15,7 @@ from livery import __version__
 from livery.cli.harness import app as harness_app
 from livery.cli.live import live as live_command
 from livery.cli.replay import replay as replay_command
+from livery.cli.tasks import app as tasks_app
 from livery.errors import LiveryError
 
 app = typer.Typer(
@@ -26,6 +27,7 @@ app = typer.Typer(
 app.command("live")(live_command)
 app.command("replay")(replay_command)
 app.add_typer(harness_app, name="harness")
+app.add_typer(tasks_app, name="tasks")
 
 
 @app.command()
