@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 from builtin_hook_cases import REPLY_SKILL, context, make, request, result, verdict
 
 from livery.harness.hooks.builtin import BUILTINS
 from livery.harness.hooks.builtin.personal_data import id_card_valid, luhn_valid, mask, personal_data
+from livery.harness.hooks.builtin.speech import clean, markup, wrong_language
 from livery.harness.hooks.decisions import Retry, Rewrite
 from livery.types import Checkpoint, Route
 
@@ -543,3 +546,21 @@ def test_good_replies_pass_every_reply_hook(language: str, replies: list[str]) -
     hooks = [(name, make(name, language)) for name in names]
     refused = [(r, name) for r in replies for name, check in hooks if verdict(check(r, about)) != "allow"]
     assert refused == []
+
+
+def test_plain_prose_is_passed_over_only_where_nothing_would_be_found() -> None:
+    rng = random.Random(7)
+    pieces = "1. 12. - -- a It's $5. 20% reply Host ! ? no-one , x.5".split()
+    seen = 0
+    for _ in range(2000):
+        text = " ".join(rng.choice(pieces) for _ in range(rng.randrange(1, 7)))
+        if clean(text) != text:
+            continue
+        seen += 1
+        # An emoji behind it makes it no plain prose, so that every pattern is tried.
+        assert clean(text + "\U0001f600") == text
+        assert markup(text) == markup(text + "\U0001f600")
+        assert wrong_language(text, "en") == ""
+    assert seen > 1500
+    assert clean("- two items") == "two items"
+    assert clean("Reply: two items") == "two items"

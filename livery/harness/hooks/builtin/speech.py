@@ -62,6 +62,8 @@ _ROLE = re.compile(
 )
 _QUOTED = re.compile(r'^\s*["“「](?P<inside>[^"“”「」]{2,})["”」]\s*$')
 _SPACES = re.compile(r"[ \t]{2,}")
+_PROSE = re.compile(r"[A-Za-z0-9$][A-Za-z0-9$%.,!?'-]*(?: [A-Za-z0-9$%.,!?'-]+)*")
+"""One line of plain English, as most replies are: no markup can be in it, and nothing is to be stripped."""
 _LATIN_WORD = re.compile(r"[A-Za-z]+(?:'[A-Za-z]+)?")
 _WORD = re.compile(r"[A-Za-z0-9]+(?:['.,-][A-Za-z0-9]+)*|[一-鿿]")
 _HAN = re.compile(r"[一-鿿]")
@@ -168,6 +170,8 @@ def _first(pattern: re.Pattern[str], text: str) -> str:
 @lru_cache(maxsize=512)
 def markup(text: str) -> str:
     """The first piece of Markdown, HTML or list markup in ``text``; "" where there is none."""
+    if _PROSE.fullmatch(text):
+        return ""
     for pattern in (_BOLD, _MARKED_LINK, _HTML, _CODE, _HEADING, _TABLE, _STAR, _BULLET):
         m = pattern.search(text)
         if m:
@@ -190,6 +194,8 @@ def wrong_language(text: str, wanted: str) -> str:
     primary = wanted.split("-")[0]
     if primary not in ("en", "zh"):
         return ""
+    if primary == "en" and text.isascii():
+        return ""
     han = len(_HAN.findall(text))
     latin = len(_LATIN_WORD.findall(text))
     other = len(_OTHER_SCRIPT.findall(text))
@@ -204,6 +210,8 @@ def wrong_language(text: str, wanted: str) -> str:
 @lru_cache(maxsize=512)
 def clean(text: str, *, emoji: bool = False) -> str:
     """Markup stripped, words and numbers untouched."""
+    if _PROSE.fullmatch(text):
+        return text
     out = text.strip()
     out = _CODE.sub(lambda m: m.group(1) or "", out)
     out = _MARKED_LINK.sub(r"\1", out)
