@@ -342,7 +342,7 @@ def langgraph() -> tuple[Run, Check]:
 
 PEERS = ("pydantic-ai", "openai-agents", "langgraph")
 PARTS = ("hooks", "operations", "prompt")
-"""Of livery's loop, by the clock; the rest is ``other``: rounds, result texts, trajectory, the store's files."""
+"""Of livery's loop, by the clock; the rest is ``other``: rounds, result texts, trajectory, store files."""
 
 
 async def block(run: Run, following: Callable[[], Script], requests: int) -> tuple[float, float]:
