@@ -99,6 +99,8 @@ def live(
 
 
 CHANNEL = "stable"
+LONGEST_GAP_S = 60.0
+"""A longer silence in a replayed chat is cut to this."""
 
 
 async def _serve_room(
@@ -247,6 +249,7 @@ async def _feed_chat(room: Room, chat: str, language: str, *, loop: bool) -> Non
             clock=time.time,
             sleep=asyncio.sleep,
             rounds=None if loop else 1,
+            longest_gap_s=LONGEST_GAP_S,
         )
 
 

@@ -32,7 +32,7 @@ from livery.errors import InputError
 from livery.policies.open import open_policy
 from livery.room.contract import RoomConfig
 from livery.room.replay import Progress as Played
-from livery.room.replay import Summary
+from livery.room.replay import Summary, played_s
 from livery.room.replay import replay as play
 from livery.room.sources.detect import read_chat
 from livery.shop.loading import CatalogueSource
@@ -61,12 +61,30 @@ def replay(
     busy: Annotated[
         float, typer.Option(min=0, help="At speed max: chat seconds each request occupies the room.")
     ] = 0.0,
+    longest_gap: Annotated[
+        float,
+        typer.Option(min=0, help="Silences longer than so many chat seconds are cut to it; 0: none are."),
+    ] = 0.0,
     limit: Annotated[int, typer.Option(min=0, help="Play only so many events; 0: all.")] = 0,
 ) -> None:
     """Replay a recorded chat and write what became of every message. The last line is JSON: the figures."""
     pace: float | Literal["max"] = "max" if speed == "max" else _pace(speed)
     summary = asyncio.run(
-        _replay(file, store, harness, policy, pace, out, format, strict, start_at, on_screen, busy, limit)
+        _replay(
+            file,
+            store,
+            harness,
+            policy,
+            pace,
+            out,
+            format,
+            strict,
+            start_at,
+            on_screen,
+            busy,
+            longest_gap,
+            limit,
+        )
     )
     print(json.dumps(asdict(summary), ensure_ascii=False))
 
@@ -79,6 +97,16 @@ def _pace(speed: str) -> float:
     if not 0 < pace < math.inf:
         raise InputError.at("--speed", f"found {speed!r}; expected `max` or a number above 0, such as 1")
     return pace
+
+
+def _bearable(file: Path, seconds: float) -> None:
+    """Refuses what nobody meant to wait for: recordings of several days, or with a wrong date in them."""
+    if seconds > 86_400:
+        message = (
+            f"would take {seconds / 86_400:,.1f} days at this speed; cut its silences by --longest-gap 60, or "
+            "give a higher --speed or max"
+        )
+        raise InputError.at(file, message, code="chat-span")
 
 
 def _start(start_at: str) -> float | None:
@@ -108,6 +136,7 @@ async def _replay(
     start_at: str,
     on_screen: str,
     busy_s: float,
+    longest_gap: float,
     limit: int,
 ) -> Summary:
     log = read_chat(file, "replay", format, strict=strict)
@@ -120,6 +149,9 @@ async def _replay(
             file, f"none of its {log.rows} rows could be read as {log.format}", code="chat-unreadable"
         )
     events = log.events[:limit] if limit else log.events
+    longest_gap_s = longest_gap or math.inf
+    if speed != "max":
+        _bearable(file, played_s(events, longest_gap_s) / speed)
     source = CatalogueSource(store)
     catalogue = source.current()
     shown = item_on_screen(catalogue, on_screen)
@@ -158,6 +190,7 @@ async def _replay(
                 speed=speed,
                 busy_s=busy_s,
                 start_at=_start(start_at),
+                longest_gap_s=longest_gap_s,
                 catalogue=source.current,
                 harness_release=fixed.release,
                 policy=policy.uri,

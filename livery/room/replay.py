@@ -122,6 +122,7 @@ async def replay(
     speed: float | Literal["max"] = "max",
     busy_s: float = 0.0,
     start_at: float | None = None,
+    longest_gap_s: float = math.inf,
     catalogue: Callable[[], Catalogue] | None = None,
     speech: SpeechOutput | None = None,
     harness_release: str = "",
@@ -138,6 +139,7 @@ async def replay(
         speed: times real time, or "max" (chat time only).
         busy_s: at "max", chat seconds that each request occupies the room.
         start_at: Unix time of the first event; None: as recorded. Promotions go by it.
+        longest_gap_s: a longer silence in the recording is cut to this.
         speech: only at a finite speed.
         harness_release, policy: for the summary; empty: as the trajectories say.
         recording: for the summary, what is known of where the events come from.
@@ -147,7 +149,7 @@ async def replay(
         InputError: ``out`` cannot be a folder.
     """
     folder = _folder(out)
-    played = _placed(events, config.room, start_at)
+    played = _placed(events, config.room, start_at, longest_gap_s)
     _write_duplicates(folder / "duplicates.jsonl", played)
     timed = _Timed(answer, timer)
     figures = _Figures(Counter(), Usage(), {}, {})
@@ -177,7 +179,7 @@ async def replay(
         harness_release=harness_release or ",".join(figures.releases),
         policy=policy or ",".join(figures.policies),
         speed=str(speed),
-        chat_s=round(max(e.at for e in played) - min(e.at for e in played), 3) if played else 0.0,
+        chat_s=round(max(e.at for e in played) - played[0].at, 3) if played else 0.0,
         wall_s=round(timer() - began, 3),
         recording={**(recording or {}), "events": len(played)},
     )
@@ -210,7 +212,7 @@ async def feed(
     Returns:
         How many events were played.
     """
-    recorded = _placed(events, room, None)
+    recorded = _placed(events, room, None, math.inf)
     showing = f"{int(clock() * 1000):x}"
     count = round_ = 0
     while recorded and (rounds is None or round_ < rounds):
@@ -229,6 +231,12 @@ async def feed(
         round_ += 1
         await sleep(gap_s)
     return count
+
+
+def played_s(events: Iterable[ChatEvent], longest_gap_s: float = math.inf) -> float:
+    """Chat seconds from the first event to the last when they are played."""
+    played = _placed(events, "", None, longest_gap_s)
+    return max(e.at for e in played) - played[0].at if played else 0.0
 
 
 def _folder(out: str | Path) -> Path:
@@ -252,12 +260,21 @@ def _write_duplicates(path: Path, events: Iterable[ChatEvent]) -> None:
                 file.write(json.dumps(line, ensure_ascii=False) + "\n")
 
 
-def _placed(events: Iterable[ChatEvent], room: str, start_at: float | None) -> list[ChatEvent]:
-    played = [replace(event, room=room) for event in events]
-    if start_at is None or not played:
-        return played
-    shift = start_at - played[0].at
-    return [replace(event, at=event.at + shift) for event in played]
+def _placed(
+    events: Iterable[ChatEvent], room: str, start_at: float | None, longest_gap_s: float
+) -> list[ChatEvent]:
+    played: list[ChatEvent] = []
+    shift = 0.0
+    latest: float | None = None
+    for event in events:
+        if latest is None:
+            shift = 0.0 if start_at is None else start_at - event.at
+        else:
+            shift -= max(0.0, event.at + shift - latest - longest_gap_s)
+        placed = replace(event, room=room, at=event.at + shift)
+        latest = placed.at if latest is None else max(latest, placed.at)
+        played.append(placed)
+    return played
 
 
 # ------------------------------------------------------------------------------------- chat time
