@@ -2,9 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from typing import Any
+
 import pytest
-from builtin_hook_cases import context, make, request, result, verdict
-from test_builtin_grounding import SERUM_RESULT
+from builtin_hook_cases import NOW, context, make, request, result, verdict
+from test_builtin_grounding import SERUM_RESULT, STORES
+
+from livery.shop.loading import load_catalogue
+from livery.shop.operations import OperationContext, OperationError
+from livery.shop.registry import shop_operations
+from livery.types import RoomState
 
 HOOKS = ("grounding", "banned_claims", "promises", "personal_data")
 
@@ -286,3 +297,137 @@ def test_instructions_to_the_agent_are_cut_and_chat_is_left(language: str) -> No
     check, about = make("input_screening", language), context(language=language)
     assert [s for s in _each(INJECTIONS[language]) if verdict(check(request(s), about)) == "allow"] == []
     assert [s for s in _each(CHAT[language]) if verdict(check(request(s), about)) != "allow"] == []
+
+
+ONES = [
+    "zero",
+    "one",
+    "two",
+    "three",
+    "four",
+    "five",
+    "six",
+    "seven",
+    "eight",
+    "nine",
+    "ten",
+    "eleven",
+    "twelve",
+    "thirteen",
+    "fourteen",
+    "fifteen",
+    "sixteen",
+    "seventeen",
+    "eighteen",
+    "nineteen",
+]
+TENS = ["-", "-", "twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"]
+
+
+def _words(n: int) -> str:
+    if n < 20:
+        return ONES[n]
+    if n < 100:
+        return TENS[n // 10] + (f"-{ONES[n % 10]}" if n % 10 else "")
+    return f"{ONES[n // 100]} hundred" + (f" and {_words(n % 100)}" if n % 100 else "")
+
+
+def _han(n: int) -> str:
+    digits = "零一二三四五六七八九"
+    if n < 10:
+        return digits[n]
+    if n < 100:
+        return (digits[n // 10] if n >= 20 else "") + "十" + (digits[n % 10] if n % 10 else "")
+    rest = n % 100
+    tail = (
+        ""
+        if not rest
+        else f"零{digits[rest]}"
+        if rest < 10
+        else digits[rest // 10] + _han(rest)[-(1 + (rest % 10 > 0)) :]
+    )
+    return f"{digits[n // 100]}百{tail}"
+
+
+def _english(link: str, name: str, seen: dict[str, Any]) -> Iterator[str]:
+    """What a host would make of the shop's results."""
+    item, two, stock = (
+        seen.get("catalog.get_product", {}),
+        seen.get("pricing.quote", {}),
+        seen.get("stock.check", {}),
+    )
+    if "price" in item:
+        dollars, cents = divmod(item["price"]["amount"], 100)
+        yield f"Number {link} is {item['price']['text']} right now."
+        yield f"The {name} goes for {item['price']['text']} today, friends."
+        yield f"It's {_words(dollars)} dollars" + (f" and {_words(cents)} cents." if cents else ".")
+        if cents:
+            yield f"It's just {_words(dollars)} {'oh ' if cents < 10 else ''}{_words(cents)}!"
+        yield from (f"{k}: {v}." for k, v in item.get("specs", {}).items())
+        yield from item.get("points", [])
+    if "total" in two:
+        yield f"Two of them come to {two['total']['text']}, {two['unit_price']['text']} each."
+        for line in two.get("lines", []):
+            yield f"{line['reason']}, which takes {line['off']['text']} off."
+            if "percent_off" in line:
+                yield f"That's {_words(line['percent_off'])} percent off."
+    if "stock" in stock:
+        yield f"There are {_words(stock['stock'])} left right now."
+        yield f"About {stock['stock']} of them left, so take your time."
+
+
+def _chinese(link: str, name: str, seen: dict[str, Any]) -> Iterator[str]:
+    item, two, stock = (
+        seen.get("catalog.get_product", {}),
+        seen.get("pricing.quote", {}),
+        seen.get("stock.check", {}),
+    )
+    if "price" in item:
+        yuan, fen = divmod(item["price"]["amount"], 100)
+        yield f"{link}号链接现在{item['price']['text']}。"
+        yield f"{name}到手价{item['price']['amount'] / 100:g}元，喜欢的可以拍。"
+        if fen % 10 == 0:
+            yield f"{_han(yuan)}块" + (_han(fen // 10) if fen else "钱")
+        yield from (f"{k}是{v}。" for k, v in item.get("specs", {}).items())
+        yield from item.get("points", [])
+    if "total" in two:
+        yield f"两件一共{two['total']['text']}，每件{two['unit_price']['text']}。"
+        for line in two.get("lines", []):
+            yield f"{line['reason']}，再减{line['off']['text']}。"
+            if "percent_off" in line:
+                yield f"打{(100 - line['percent_off']) / 10:g}折哦。"
+    if "stock" in stock:
+        yield f"库存还有{stock['stock']}件。"
+        yield f"还剩{_han(stock['stock'])}件，不着急慢慢挑。"
+
+
+@pytest.mark.parametrize("language", ["en", "zh"])
+def test_what_a_host_makes_of_the_shops_results_gets_through(language: str) -> None:
+    catalogue, operations = load_catalogue(STORES / f"demo-{language}"), shop_operations()
+    about = OperationContext(
+        catalogue=catalogue,
+        state=RoomState(room="r", language=language, now=NOW),
+        now=datetime.fromtimestamp(NOW, UTC),
+    )
+    checks = [make(name, language) for name in (*HOOKS, "role_leak", "speech_format")]
+    wanted = (("catalog.get_product", {}), ("pricing.quote", {"quantity": 2}), ("stock.check", {}))
+    said, refused = 0, list[str]()
+    for product in catalogue.products:
+        seen: dict[str, Any] = {}
+        results = []
+        for name, more in wanted:
+            arguments = {"link_id": product.link_id, **more}
+            try:
+                value = asyncio.run(operations.call(name, arguments, about)).value
+            except OperationError:
+                continue  # not on sale
+            seen[name] = value
+            results.append(result(value, json.dumps(value, ensure_ascii=False), arguments=arguments))
+        asked = f"number {product.link_id}?" if language == "en" else f"{product.link_id}号多少钱"
+        known = context(*results, language=language, asked=asked)
+        for reply in (_english if language == "en" else _chinese)(product.link_id, product.name, seen):
+            said += 1
+            if any(verdict(check(reply, known)) != "allow" for check in checks):
+                refused.append(reply)
+    assert said > 250
+    assert refused == []
