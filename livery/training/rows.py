@@ -93,7 +93,7 @@ def read_rows(folder: Path) -> list[DataRow]:
                     line=number,
                     field="written",
                     message=f"row {raw['id']!r}: {len(raw['input_ids'])} ids, a mask of "
-                    f"{len(raw['written'])}, {sum(raw['written'])} written; expected equal lengths, one written",
+                    f"{len(raw['written'])}, {sum(raw['written'])} written; expected equal and some",
                     code="rows-mask",
                 )
             )
