@@ -4,8 +4,8 @@ Invisible and bidirectional control characters go, over-long text is cut or drop
 injections, abuse and advertising are taken out or marked. A request merges several viewers, so an
 offending message is dropped alone; within a message an injection is cut by the sentence, so that
 "ignore your rules. How much is number 3?" still gets its price. The request is blocked only when
-nothing is left. Chat is data to the policy in any case: this is a second wall, not the first, and
-it lists known wordings only.
+nothing is left. A message that reports harm is never dropped: it goes on, marked. Chat is data to the
+policy in any case: this is a second wall, not the first, and it lists known wordings only.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from typing import Literal
 from pydantic import Field, field_validator
 
 from livery.harness.hooks.builtin.definition import Builtin, Params, worded
+from livery.harness.hooks.builtin.harm import harmed
 from livery.harness.hooks.builtin.wordlists import compiled, plain_list, straight
 from livery.harness.hooks.decisions import Allow, Block, Decision, HookContext, HookFunction, Rewrite
 from livery.types import ChatMessage, Checkpoint, MessageKind, Request
@@ -93,12 +94,24 @@ def build(params: InputScreeningParams, language: str) -> HookFunction:
             if treatment != "allow" and holds(low):
                 found.append(name)
                 if treatment == "drop":
-                    return "", found
+                    return reported(cleaned, found), found
                 cleaned = note + cleaned
         if params.injection != "allow" and injection(low):
             found.append("injection")
-            cleaned = note + cleaned if params.injection == "mark" else _without_injection(cleaned)
+            if params.injection == "mark":
+                return note + cleaned, found
+            rest = _without_injection(cleaned)
+            if not rest or (harmed(cleaned) and not harmed(rest)):
+                return reported(cleaned, found), found
+            return rest, found
         return cleaned, found
+
+    def reported(text: str, found: list[str]) -> str:
+        """A report of harm goes on, marked, however rude it is: what drops it would drop a person's call."""
+        if not harmed(text):
+            return ""
+        found.append("reports harm")
+        return note + text
 
     def check(value: Request, context: HookContext) -> Decision:
         kept: list[ChatMessage] = []
