@@ -5,8 +5,8 @@ Money, percentages, counts, measures, sizes, dates and durations in a reply are 
 evidence; asking one back ("two pieces, right?") is no claim, save for money and percentages, where
 the check is strict. A quantity that is true of another item than the one spoken of is refused too,
 and so is a discount that a quote did not use, unless the reply names its terms. What this cannot see:
-a right number given a wrong meaning on the right item (list price told as the coupon price, the price of one for two),
-clock times and relative days ("ends at midnight", "by Friday"), and facts without numbers.
+a right number given a wrong meaning on the right item (list price told as the coupon price, the price of
+one for two), clock times and relative days ("ends at midnight", "by Friday"), and facts without numbers.
 """
 
 from __future__ import annotations
