@@ -225,3 +225,21 @@ async def test_a_text_too_long_to_read_fails_the_hook_and_does_not_pass_unread(
 )
 def test_text_script(text: str, script: str) -> None:
     assert text_script(text) == script
+
+
+@pytest.mark.parametrize(
+    ("rule", "near"),
+    [
+        ({"when": {"contain": ["a"]}, "then": "allow"}, "did you mean 'contains'?"),
+        ({"when": {"arguments": {"quantity": {"ovr": 3}}}, "then": "allow"}, "did you mean 'over'?"),
+        ({"when": {"contains": ["a"]}, "then": "allow", "mesage": "m"}, "did you mean 'message'?"),
+    ],
+)
+def test_an_unknown_field_of_a_rule_names_the_nearest_known_one(rule: dict[str, Any], near: str) -> None:
+    hook = Hook(
+        key="h", checkpoint=Checkpoint.TOOL_CALL, kind="rules", on_failure="block", params={"rules": [rule]}
+    )
+    with pytest.raises(InputError) as caught:
+        load_hook(hook, language="en")
+    assert near in caught.value.problems[0].message
+    assert "expected one of" in caught.value.problems[0].message

@@ -43,6 +43,7 @@ from livery.harness.hooks.decisions import (
     SkillValue,
 )
 from livery.harness.model import Frozen, Hook
+from livery.harness.source import closest, one_of
 from livery.types import Checkpoint, Request, ToolCall, ToolResult
 
 LONGEST_TEXT = 20_000
@@ -208,11 +209,25 @@ def params_problems(error: ValidationError, hook: Hook, path: str) -> list[Probl
         Problem(
             path=path,
             field=_dotted(fault["loc"]),
-            message=f"hook {hook.key!r}: {fault['msg']} (found {_short(fault.get('input'))})",
+            message=f"hook {hook.key!r}: {_said(fault['type'], fault['msg'], fault['loc'])} "
+            f"(found {_short(fault.get('input'))})",
             code="hook-params",
         )
         for fault in error.errors(include_url=False)
     ]
+
+
+def _said(kind: str, message: str, loc: Sequence[str | int]) -> str:
+    """What pydantic says, and for an unknown field of a rule which ones there are."""
+    if kind != "extra_forbidden" or not loc or loc[0] != "rules" or len(loc) < 3:
+        return message
+    within: type[Frozen] = Rule
+    if loc[-2] in ("when", "unless"):
+        within = Conditions
+    elif "arguments" in loc[:-1]:
+        within = ArgumentTest
+    known = within.model_fields
+    return f"found an unknown field{closest(str(loc[-1]), known)}; expected {one_of(known)}"
 
 
 def _short(found: Any) -> str:
