@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -298,3 +299,11 @@ def test_a_discount_that_was_not_used_is_told_only_with_its_terms(
         else "$35.80; 15% off. Not used: 12% off, at most $25; 满¥200减¥25"
     )
     assert verdict(make("grounding")(reply, context(result(QUOTE, written)))) == expected
+
+
+@pytest.mark.parametrize("operation", ["harness.load_skill", "harness.read_skill_file"])
+def test_an_example_in_a_skill_is_no_evidence_and_a_skill_marked_as_facts_is(operation: str) -> None:
+    text = "Say it like this: it comes to $77 after the coupon."
+    loaded = replace(result(text, text), operation=operation)
+    assert verdict(make("grounding")("It comes to $77.", context(loaded))) == "retry"
+    assert verdict(make("grounding")("It comes to $77.", context(loaded, evidence=(text,)))) == "allow"

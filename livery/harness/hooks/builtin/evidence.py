@@ -16,6 +16,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from livery.harness.hooks.builtin.wordlists import straight
 from livery.harness.hooks.decisions import HookContext
+from livery.harness.lint_tools import RUNTIME_OPERATIONS
 from livery.harness.quantities import Quantity, matches, quantities_of, read_quantities
 from livery.types import JSON
 
@@ -99,7 +100,9 @@ def evidence_of(context: HookContext) -> Evidence:
             _numeric(result.arguments),
         )
         for result in context.results
-        if result.ok
+        # What a skill says is instruction: an example price in it is no price. Skills that do state facts
+        # are marked so, and then stand in `context.evidence`.
+        if result.ok and result.operation not in RUNTIME_OPERATIONS
     )
     return Evidence((*map(_trusted, context.evidence), _today(today), *results))
 
