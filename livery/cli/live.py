@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
+from collections.abc import Awaitable, Callable
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import Annotated
@@ -130,6 +131,7 @@ async def _serve_room(
         releases = stack.enter_context(ReleaseStore(data / "releases.db"))
         router = stack.enter_context(Router(releases, default=CHANNEL))
         harness = _published(releases, harness_folder, publish=publish)
+        chat_feed = _open_chat(chat, room_id, harness.language, loop=loop)
         policy = await asyncio.to_thread(open_policy, policy_uri)
         stack.push_async_callback(policy.aclose)
         agent = Agent(policy=policy, operations=operations, catalogue=source.current)
@@ -175,7 +177,7 @@ async def _serve_room(
         await room.start()
         stack.push_async_callback(room.stop)
         stop = asyncio.Event()
-        tasks = [asyncio.create_task(_feed_chat(room, chat, harness.language, loop=loop))]
+        tasks = [asyncio.create_task(_feed_chat(room, chat_feed))] if chat_feed else []
         if dev:
             tasks.append(
                 asyncio.create_task(
@@ -230,27 +232,46 @@ def _published(store: ReleaseStore, folder: Path, *, publish: bool) -> Harness:
     return store.load(channels[CHANNEL].release)
 
 
-async def _feed_chat(room: Room, chat: str, language: str, *, loop: bool) -> None:
-    """The chat that was asked for, at the speed it was written, stamped with the present time."""
-    room_id = room.config.room
+Feed = Callable[[Room], Awaitable[object]]
+
+
+def _open_chat(chat: str, room_id: str, language: str, *, loop: bool) -> Feed | None:
+    """What feeds the chat that was asked for into the room: a recording at the speed it was written, stamped
+    with the present time, or a live channel.
+
+    Raises:
+        InputError: there is no such chat. It is found before anything starts.
+    """
+    if chat == "none":
+        return None
     if chat.startswith("twitch:"):
-        async for event in TwitchChat(
-            channel=chat.removeprefix("twitch:"), room=room_id, clock=time.time
-        ).events():
-            await room.submit(event)
-    elif chat != "none":
-        log = read_chat(sample_chat(language) if chat == "sample" else Path(chat), room_id)
-        for problem in log.problems[:10]:
-            _notices.print(str(problem), style="yellow", markup=False)
-        await feed(
-            log.events,
-            room.submit,
-            room=room_id,
-            clock=time.time,
-            sleep=asyncio.sleep,
-            rounds=None if loop else 1,
-            longest_gap_s=LONGEST_GAP_S,
-        )
+        source = TwitchChat(channel=chat.removeprefix("twitch:"), room=room_id, clock=time.time)
+
+        async def follow(room: Room) -> None:
+            async for event in source.events():
+                await room.submit(event)
+
+        return follow
+    log = read_chat(sample_chat(language) if chat == "sample" else Path(chat), room_id)
+    for problem in log.problems[:10]:
+        _notices.print(str(problem), style="yellow", markup=False)
+    return lambda room: feed(
+        log.events,
+        room.submit,
+        room=room_id,
+        clock=time.time,
+        sleep=asyncio.sleep,
+        rounds=None if loop else 1,
+        longest_gap_s=LONGEST_GAP_S,
+    )
+
+
+async def _feed_chat(room: Room, chat: Feed) -> None:
+    """The show goes on without its chat, but not without a word."""
+    try:
+        await chat(room)
+    except Exception as error:
+        _notices.print(f"the chat ended: {type(error).__name__}: {error}", style="red", markup=False)
 
 
 def _told(event: object) -> None:

@@ -103,8 +103,8 @@ def _bearable(file: Path, seconds: float) -> None:
     """Refuses what nobody meant to wait for: recordings of several days, or with a wrong date in them."""
     if seconds > 86_400:
         message = (
-            f"would take {seconds / 86_400:,.1f} days at this speed; cut its silences by --longest-gap 60, or "
-            "give a higher --speed or max"
+            f"would take {seconds / 86_400:,.1f} days at this speed; cut its silences by --longest-gap 60, "
+            "or give a higher --speed or max"
         )
         raise InputError.at(file, message, code="chat-span")
 

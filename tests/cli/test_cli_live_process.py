@@ -16,7 +16,10 @@ from typing import Any
 
 import httpx
 import pytest
+from typer.testing import CliRunner
 
+from livery.cli import app
+from livery.errors import InputError
 from livery.harness.store import ReleaseStore
 from livery.types import Fate
 
@@ -211,3 +214,26 @@ async def test_a_second_process_on_the_same_data_is_refused(shows: list[Show], t
     assert "StoreError" in said
     assert "is being served already; stop that one first" in said
     assert "Traceback" not in said
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        (("--chat", "nowhere.json"), "nowhere.json: no such file; expected a chat file"),
+        (("--chat", "twitch:"), "twitch channel: found ''"),
+        (("--on-screen", "999"), "--on-screen: found '999'"),
+        (("--store", "nowhere"), "nowhere: there is no such file or folder"),
+    ],
+)
+def test_what_cannot_be_is_told_before_anything_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, option: tuple[str, str], message: str
+) -> None:
+    monkeypatch.chdir(ROOT)
+    with pytest.raises(InputError) as caught:
+        CliRunner().invoke(
+            app,
+            ["live", "--policy", "scripted:host", "--speech", "none:", "--data", str(tmp_path), *option],
+            catch_exceptions=False,
+        )
+    assert message in str(caught.value)
+    assert not (tmp_path / "journal.db").exists()
