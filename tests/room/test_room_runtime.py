@@ -511,3 +511,48 @@ async def test_a_full_disk_refuses_the_message(rooms: Rooms, tmp_path: Path) -> 
     with pytest.raises(StoreError, match="could not commit"):
         await room.submit(chat("how much?", "a"))
     assert room.stats().messages == 0
+
+
+async def test_a_reply_that_waited_for_approval_at_a_restart_is_thought_and_approved_anew(
+    rooms: Rooms,
+) -> None:
+    config = RoomConfig(room="room", approval=True)
+    room = await rooms.start(at_once, config)
+    events = room.subscribe()
+    await room.submit(chat("how much is number 3?", "m"))
+    await following(events, EventKind.MESSAGE)
+    rooms.time.advance(1.5)
+    first = await following(events, EventKind.PENDING)
+    await room.stop()
+    again = await rooms.start(at_once, config)
+    assert again.pending() == ()
+    assert not await again.approve(first.request_id), "the old request is gone"
+    events = again.subscribe()
+    rooms.time.advance(1.5)
+    second = await following(events, EventKind.PENDING)
+    assert second.request_id != first.request_id
+    assert await again.approve(second.request_id, "Number 3 is $18.90.")
+    said = await following(events, EventKind.SPEAKING)
+    assert (said.text, said.messages) == ("Number 3 is $18.90.", ("m",))
+    await again.drain()
+    journal = rooms.open[-1][1]
+    assert [h.reply for h in await journal.happenings("room", "spoken", 9)] == ["Number 3 is $18.90."]
+    assert await journal.fate_counts("room") == {Fate.ANSWERED: 1}
+
+
+async def test_two_rooms_of_one_journal_may_have_equal_message_ids(rooms: Rooms) -> None:
+    room = await rooms.start(at_once)
+    journal = rooms.open[-1][1]
+    other = Room(
+        config=RoomConfig(room="other"), answer=at_once, journal=journal,
+        clock=rooms.time.clock, sleep=rooms.time.sleep,
+    )  # fmt: skip
+    await other.start()
+    assert (await room.submit(chat("how much is number 3?", "m"))).accepted
+    assert (await other.submit(replace(chat("lol", "m"), room="other"))).accepted
+    await journal.flush()
+    assert await journal.fate("other", "m") == (Fate.DROPPED, "not addressed to the host")
+    await room.submit(ChatDeletion(room="room", at=0.0, message="m"))
+    assert await journal.fate("room", "m") == (Fate.DELETED, "removed by a moderator")
+    assert await journal.fate("other", "m") == (Fate.DROPPED, "not addressed to the host")
+    await other.stop()
