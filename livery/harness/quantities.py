@@ -174,6 +174,7 @@ def _unplaced(read: tuple[Quantity, ...]) -> Iterator[Quantity]:
 # ------------------------------------------------------------------------------------- matching
 
 
+_WRITTEN = re.compile(r"\d{1,15}(?:\.\d{1,6})?(?![\d,])")
 _CHOICES = frozenset({"size", "colour", "style"})
 
 
@@ -184,7 +185,13 @@ def matches(claim: Quantity, evidence: Quantity) -> bool:
     anything; what it says must not differ. Nothing is rounded: "about 40" is not borne out by 39.99.
     """
     if claim.kind == "number":
-        return not isinstance(claim.value, str) and _same(float(claim.value), _as_number(evidence))
+        if isinstance(claim.value, str):
+            return False
+        if _same(float(claim.value), _as_number(evidence)):
+            return True
+        # "Height 165 to 175": said without its unit, the number is the one that was written, not 1,650 mm.
+        written = _WRITTEN.match(evidence.text) if evidence.kind in ("measure", "duration") else None
+        return written is not None and _same(float(claim.value), float(written.group()))
     if claim.kind != evidence.kind:
         if evidence.kind != "number" or (isinstance(claim.value, str) and claim.kind != "size"):
             return False

@@ -203,6 +203,14 @@ def test_arguments_that_a_result_accepted_may_be_repeated() -> None:
     assert verdict(check("It's 500 ml.", context(sized))) == "retry"
 
 
+def test_a_measure_may_be_told_without_its_unit_but_not_in_another() -> None:
+    chart = result({"link_id": "6", "chart": {"M": "height 165-175 cm, weight 58-70 kg"}}, "")
+    check = make("grounding")
+    assert verdict(check("Height 165 to 175 takes the M.", context(chart))) == "allow"
+    assert verdict(check("Height 165 to 180 takes the M.", context(chart))) == "retry"
+    assert verdict(check("165 kg takes the M.", context(chart))) == "retry"
+
+
 def test_feedback_names_each_quantity_and_details_list_them() -> None:
     decision = make("grounding")("It's $35 and 25% off.", context(SERUM_RESULT))
     assert isinstance(decision, Retry)
