@@ -39,6 +39,7 @@ def sample_variant(
     dimensions: Sequence[Dimension] = DIMENSIONS,
     *,
     base_digest: str = "",
+    operators: Sequence[Operator] | None = None,
 ) -> Variant:
     """One variant, the same for the same arguments.
 
@@ -47,6 +48,7 @@ def sample_variant(
             of them need find something to change.
         dimensions: only operators of these.
         base_digest: of ``harness``, where it is known already (it saves its computing).
+        operators: draw from these instead, whatever split they belong to.
 
     Raises:
         ValueError: a strength outside 0-1, or no dimension.
@@ -55,7 +57,7 @@ def sample_variant(
         raise ValueError(f"found the strength {strength}; expected 0 to 1")
     if not dimensions:
         raise ValueError("found no dimension; expected one at least")
-    pool = _pool(tuple(dimensions), split)
+    pool = _pool(tuple(dimensions), split) if operators is None else [(o, 1.0) for o in operators]
     base_digest = base_digest or harness_digest(harness)
     for attempt in range(_TRIES):
         rng = Random(f"{seed}/{split}/{attempt}")

@@ -481,6 +481,8 @@ class _Linter:
     ) -> None:
         for found in _NAMED.finditer(text):
             name = found["name"]
+            if found[0].strip("`").partition("(")[0] in names:
+                continue  # a name with dots or slashes in it
             if name in names or name in hidden or not (found["call"] or "_" in name or "-" in name):
                 continue
             acted_on = _ACTED_ON.search(text[: found.start()]) or _KIND_FOLLOWS.search(text[found.end() :])
