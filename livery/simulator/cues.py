@@ -23,7 +23,7 @@ class RoleCue(NamedTuple):
     """Must match from the amount's end."""
 
 
-_FILL = r"(?:\s*(?:is|was|are|were|of|the|a|an|at|only|just|price|it's|its|to|about|around|you|me|us|usual|about|some|是|了|为|的|要|只要|才|大概|约|价|到手|掉|您?你?)\s*){0,4}\s*$"
+_FILL = r"(?:\s*(?:is|was|are|were|of|the|a|an|at|only|just|price|it's|its|to|about|around|you|me|us|usual|about|some|almost|nearly|roughly|over|just|under|another|an?|extra|是|了|为|的|要|只要|才|大概|约|价|到手|掉|合|相当于|折合|您?你?)\s*){0,4}\s*$"
 
 ROLES: Final = (
     RoleCue(
@@ -33,7 +33,7 @@ ROLES: Final = (
         ),
         re.compile(r"\s*(?:以上|起用|可用|就?包邮|门槛|or more|and (?:up|above))"),
     ),
-    RoleCue("threshold", re.compile(r"\boff (?:every )?$"), None),
+    RoleCue("threshold", re.compile(r"\d%?\s?off (?:every )?$"), None),
     RoleCue(
         "fee",
         re.compile(
@@ -46,7 +46,7 @@ ROLES: Final = (
         "list",
         re.compile(
             r"(?:list(?:ed)?|normal(?:ly)?|usual(?:ly)?|regular(?:ly)?|original(?:ly)?|\bwas|\bwere|down from|instead of|retail(?:s)?"
-            r"|full price|before (?:the )?(?:discounts?|coupons?)|without (?:the )?(?:discounts?|coupons?)|原价|日常价?|吊牌价?|标价|平时|划线价|市场价|原来|平常)"
+            r"|full price|before (?:the )?(?:discounts?|coupons?)|without (?:the )?(?:discounts?|coupons?)|原价|日常价?|吊牌价?|标价|平时|划线价|市场价|原来|平常|本来|原本|以前|之前|used to (?:be|cost))"
             + _FILL
         ),
         re.compile(r"\s*(?:(?:list|full|regular|normal|usual|original) price|normally|usually|originally|before (?:the )?(?:discount|coupon)|(?:的)?原价)"),
@@ -56,14 +56,15 @@ ROLES: Final = (
         re.compile(r"(?:cheaper|less|more|dearer|costlier|higher|lower|pricier|expensive) by\s*$|(?<![a-z])by\s*$|(?:便宜|贵|相差|差)(?:了|个)?\s*$"),
         re.compile(r"\s*(?:cheaper|less than|more than|more expensive|difference|dearer)"),
     ),
+    RoleCue("cap", re.compile(r"(?:at most|up to|capped at|maximum of|max|最多减?|封顶)\s*$"), None),
     RoleCue(
         "saving",
         re.compile(
-            r"(?:sav(?:e|es|ed|ing|ings)|takes?|taking|knocks?|minus|discount of|coupon of|off by|(?<!every )cut of|立?省|立?减|直降|抵扣?|优惠|降|券减|折扣)"
+            r"(?:sav(?:e|es|ed|ing|ings)|takes? off|takes?|taking(?: off)?|knocks?(?: off)?|minus|discount of|coupon of|off by|(?<!every )cut of|立?省|立?减|直降|抵扣?|优惠|降|券减|折扣)"
             + _FILL
         ),
         re.compile(
-            r"\s*(?:off|saved|savings?|discount|(?:[a-z]+ )?(?:coupon|voucher)|price drop|cut|的?(?:优惠|红包|券|立减|折扣))(?![a-z])"
+            r"\s*(?:(?:of|in|worth of) (?:discounts?|savings?)|off|saved|savings?|discount|less(?! than)|(?:[a-z]+ )?(?:coupon|voucher)|price drop|cut|的?(?:优惠|红包|券|立减|折扣))(?![a-z])"
         ),
     ),
     RoleCue(
@@ -80,7 +81,6 @@ ROLES: Final = (
             r"\s*(?:in total|total|altogether|all together|for (?:all|both|the (?:pair|lot|set|two|three)|two|three|four|five|\d+)|一共|全部)(?![a-z])"
         ),
     ),
-    RoleCue("cap", re.compile(r"(?:at most|up to|capped at|maximum of|max|最多减?|封顶)\s*$"), None),
 )  # fmt: skip
 
 WHOLE_SAVING: Final = re.compile(r"in total|altogether|against the usual|from the usual|overall|一共|总共|合计|比原价|比平时|立省|比日常")
@@ -112,10 +112,10 @@ FUTURE: Final = re.compile(r"(?:starts?|begins?|coming|upcoming|will|opens?|from
 # ------------------------------------------------------------------------------------- availability
 
 GONE: Final = re.compile(
-    r"(?:sold out|sells? out|out of stock|none (?:left|remaining|available)|no(?: more)?(?: [a-z0-9]+){0,4} (?:left|in stock|available)|nothing left"
+    r"(?:sold out|sells? out|out of stock|(?:is|are|'s|'re|was|ran|we're) (?:now |all |sadly |currently |already |just )?out(?= of (?:the|that|those|these|it|them|stock|your)|\s*[,.!;]|\s*$)|(?:isn't|not) around|none (?:left|remaining|available)|no(?: more)?(?: [a-z0-9]+){0,4} (?:left|in stock|available)|nothing left"
     r"|run out|ran out|all gone|(?:is|are|'s|was|all) (?:now |already |sadly |completely )?gone|unavailable|zero left|0 left|(?:aren't|isn't|not|n't|no longer)(?: [a-z]+){0,3} (?:available|in stock|left)"
     r"|(?:don't|do not|doesn't|no longer) (?:have|stock|carry)(?! to)(?: (?:it|that|this|them|any))?)"
-    r"|没货|没有(?:了|现货|货|库存)|没(?:有)?(?:现)?货|没了|没有(?:哦|啦|咯|的|呢)?[了哦啦呢。！!，,]|售罄|卖(?:完|光|没)|缺货|断(?:码|货|色)|无货|抢(?:光|完)|拍完|不在库|库存(?:为|是)?(?:0|零)|(?:不|没)剩"
+    r"|空了|没剩|清空|没货|没有(?:了|现货|货|库存)|没(?:有)?(?:现)?货|没了|没有(?:哦|啦|咯|的|呢)?[了哦啦呢。！!，,]|售罄|卖(?:完|光|没)|缺货|断(?:码|货|色)|无货|抢(?:光|完)|拍完|不在库|库存(?:为|是)?(?:0|零)|(?:不|没)剩"
 )
 ENDED: Final = re.compile(r"discontinued|no longer (?:sold|made|on sale|sell|for sale)|stopped (?:making|selling)|don't (?:make|sell) it|won't (?:be )?(?:come|coming|back)|(?:not|isn't|never) (?:coming|be) back|下架|不(?:再)?卖|停产|不生产|绝版|不做了|停售")
 UNOPENED: Final = re.compile(
@@ -125,7 +125,7 @@ UNOPENED: Final = re.compile(
 THERE: Final = re.compile(
     r"in stock|(?:is|are|'s|still|also|be|now|yes it's) (?:now |still |also )?available|available (?:now|again|today)|(?:still|do|we|'ve|yes|also)(?: do| still)? (?:have|got)(?! (?:to|a (?:lot|great)))(?: (?:it|that|this|them|some|a few|a couple|plenty|one|\d+|lots))|(?:\d+|one|two|three|four|five|six|seven|eight|nine|ten|a few|some|plenty|several|dozen|couple)(?: [a-z]+){0,3} (?:left|remaining)|plenty"
     r"|(?:can|may|could)(?: still)? (?:buy|order|get|grab|purchase)(?: it| one| yours| the)|go ahead and (?:order|buy|grab)|order (?:yours|it) now|(?:is|are|'s) on sale(?! (?:on|from|in))|you're in luck|(?:grab|get) yours"
-    r"|有(?:现)?货|(?<![没])有(?:的|哦|呢|哒)|还有(?:\d|几|一|两|货|现货|的|哦|吧|呢|很多|不少|点)|现货|(?:可以|能|直接|放心|随便|赶紧|抓紧)(?:买|拍|下单|购买|入手)|在售|库存(?:充足|有|还|很|\d|[一二两三四五六七八九十])|还?剩(?:\d|[一二两三四五六七八九十几])|在的|还卖|还在卖|还有吧|就能下单"
+    r"|有(?:现)?货|(?<![没])有(?:的|哦|呢|哒)|还有(?:\d|几|一|两|货|现货|的|哦|吧|呢|很多|不少|点)|现货|(?:可以|能|直接|放心|随便|赶紧|抓紧)(?:买|拍|下单|购买|入手)|在售|库存(?:充足|有|还|很|\d|[一二两三四五六七八九十])|还?剩(?:\d|[一二两三四五六七八九十几])|在的|还卖|还在卖|还有吧|还有(?=\s*[。！,，!.]|\s*$)|就能下单|就(?:剩)?[\d一二两三四五六七八九十]+[件双条个盒瓶]"
 )
 COMES_BACK: Final = re.compile(
     r"(?:will|'ll|gonna|going to)(?: be)?(?: [a-z]+)? (?:back|restock(?:ed)?|return|re-?stocked)|back (?:in stock )?(?:on|in|next|by|this|soon|tomorrow)|restock(?:s|ing|ed)?(?: it)? (?:soon|on|next|in|by|this|tomorrow)|comes? back (?:on|in|next|soon|tomorrow)"
@@ -136,7 +136,7 @@ BACK_KNOWN: Final = re.compile(r"back|restock|notify|补|到货|返场|回货")
 # ------------------------------------------------------------------------------------- shipping
 
 NO_SHIP: Final = re.compile(
-    r"(?:not|n't|cannot|never|unable to|no longer)(?: [a-z]+){0,2} (?:ship|deliver|send|mail|get (?:it|that|this))|(?:not|n't) serve|(?:outside|not in|beyond)(?: [a-z]+){0,2} (?:delivery|shipping)|no (?:shipping|delivery)|excluded"
+    r"(?:not|n't|cannot|never|unable to|aren't able to|no longer)(?: [a-z]+){0,3} (?:ship|deliver|send|mail|go (?:to|there)|be (?:sent|shipped)|reach|get (?:it|that|this))|(?:not|n't) serve|(?:outside|not in|beyond)(?: [a-z]+){0,2} (?:delivery|shipping)|no (?:shipping|delivery)|excluded"
     r"|不(?:能|可以|可)?(?:发|寄|配送|送)(?!票)|[发寄送]不[了到]|不(?:支持|在)[^，。]{0,6}(?:发|寄|配送|地区|范围)?|无法(?:发|寄|配送|送)|暂不|没(?:有)?开通|未开通|到不了|暂时没法"
 )
 SHIPS: Final = re.compile(
@@ -149,7 +149,7 @@ FREE_SHIPPING: Final = re.compile(
 )
 NOT_FREE: Final = re.compile(r"不包邮|不免邮|(?:not|n't|isn't) free")
 FREE: Final = re.compile(
-    r"(?:is|are|'s|it's|all|completely|totally|always|absolutely)(?: [a-z]+)? free(?! (?:of|from|shipping|to|standing|returns?|delivery|size))(?![a-z-])|for free|(?:全部|都是?|统统|是|完全)免费|免费(?:的|哦|哈|送|拿|领)|不要钱|0元(?:拿|购|送)"
+    r"^\W*(?:totally |completely |all )?free(?= for|\s*[,.!]|\s*$)|(?:is|are|'s|it's|all|completely|totally|always|absolutely)(?: (?:all|totally|completely|absolutely|always|also|now|still|really|just|entirely))? free(?! (?:of|from|shipping|to|standing|returns?|delivery|size))(?![a-z-])|for free|(?:全部|都是?|统统|是|完全)免费|免费(?:的|哦|哈|送|拿|领)|不要钱|0元(?:拿|购|送)"
 )
 
 # ------------------------------------------------------------------------------------- yes and no
@@ -158,9 +158,9 @@ YES: Final = re.compile(
     r"^\W*(?:yes|yeah|yep|yup|sure|of course|absolutely|certainly|definitely|indeed|correct|right|(?:they|it|we|you) (?:do|does|is|are|can|will)(?=[ ,.!]*(?:$|[,.!]))|是的|有的|有|可以|能|会|对|对的|行|没问题|当然|嗯|好的|支持)(?![a-z])"
 )
 NO: Final = re.compile(
-    r"^\W*(?:no|nope|nah|not|never|unfortunately|better not|sadly not|i'm afraid not|(?:they|it|we|you) (?:don't|doesn't|isn't|aren't|can't|won't)|没有?|不(?!到|好意思|过|仅|错)|不行|不可以|不能|不建议|无|别|[一-鿿]不了)(?![a-z])"
+    r"^\W*(?:no|nope|nah|not|never|unfortunately|sadly|better not|i'm afraid not|(?:they|it|we|you) (?:don't|doesn't|isn't|aren't|can't|won't)|没有?|不(?!到|好意思|过|仅|错)|不行|不可以|不能|不建议|无|别|[一-鿿]不了)(?![a-z])"
 )
-POLITE: Final = re.compile(r"^\W*(?:sorry|hi|hey|hello|well|oh|hmm|dear|thanks|unfortunately|sadly|good question|抱歉|不好意思|宝子?|亲|亲亲|哈喽|您好|你好|家人们|好像是?|应该|感觉)[\s,，!！.。~]*")
+POLITE: Final = re.compile(r"^\W*(?:sorry|hi|hey|hello|well|oh|hmm|dear|thanks|good question|抱歉|不好意思|宝子?|亲|亲亲|哈喽|您好|你好|家人们|好像是?|应该|感觉)[\s,，!！.。~]*")
 WORKS: Final = re.compile(r"(?:works?|applies|apply|takes?|gives?|valid|stacks?|use(?:d|s)? it|can (?:be )?used?|drops? to|with the [a-z]+ coupon)(?![a-z])|(?:能|可以|可)(?:用|叠加|再)|还能|再打|能减|用上|用券之?后|券后|抵扣|再减")
 COUPON: Final = re.compile(r"coupons?|codes?|vouchers?|(?<![a-z])券|优惠码|(?<![a-z])[a-z]{3,}\d{1,2}(?![a-z0-9])")
 
@@ -202,7 +202,7 @@ SORRY: Final = re.compile(r"sorry|apolog|understand|hear that|抱歉|对不起|�
 # ------------------------------------------------------------------------------------- what lists do not settle
 
 STRICT: Final = re.compile(
-    r"假一赔|全额|随时|终身|永久|无条件|全包|秒退|包退|包赔|any ?time|whenever|forever|lifetime|for life|no[- ]questions|every penny|instant|guarantee|money[- ]back|for any reason|right away|immediately"
+    r"假一赔|全额|随时|终身|永久|无条件|全包|秒退|秒到|极速|闪电|立即|马上|包退|包赔|any ?time|whenever|forever|lifetime|for life|no[- ]questions|every penny|instant|guarantee|money[- ]back|for any reason|right away|immediately"
 )
 """In a promise, words that a rule must hold itself: "refund" in a policy bears out no refund at any time."""
 EXCEPTED: Final = re.compile(r"except|exclud|cannot|can't|not covered|are not|is not|除外|不在|不支持|不包|不可|不能")
@@ -212,5 +212,18 @@ UPPER_END: Final = re.compile(r"(?:up to|within|at most|no more than|no later th
 UPPER_END_AFTER: Final = re.compile(r"\s*(?:at (?:the )?most|or less|max|之?内|以内|tops)")
 ONLY: Final = re.compile(r"(?<![a-z])only(?! if)|nothing but|只能|只有|唯一")
 SIZE_ADVICE_SKIP: Final = re.compile(r"[大小]一码|一码|comes in|available in|有[^，。]{0,6}码可选")
-REFUSES: Final = re.compile(r"(?:we|i)(?: do| can)?(?:n't| not|not) (?:do|offer|have|provide|accept|give|take)|there(?:'s| is| are) no(?! (?:need|problem))|(?:不提供|不支持|没有|不能|不可以)")
+REFUSES: Final = re.compile(r"(?:we|i)(?: do| can)?(?:n't| not|not) (?:do|offer|have|provide|accept|give|take)|(?:we|i) have no|there(?:'s| is| are) no(?! (?:need|problem))|(?:不提供|不支持|没有|不能|不可以|[一-鿿]不了)")
 """A service denied."""
+NOT_SO: Final = re.compile(r"(?:it |they )?(?:does not|do not|doesn't|don't|is not|isn't|are not|no|not|不易|不会|不|没有|无)\s?(?P<what>[^,，.。]+)")
+"""A denying answer and what it denies."""
+IDIOM: Final = re.compile(r"(?:a|one) (?:thousand|million|hundred|billion) (?:times|thanks|apologies|percent)|(?:thousand|million) thanks|thumbs|百分百|千万(?:别|不|要)|万分|一百个(?:愿意|放心)")
+"""Numbers that count nothing."""
+MATTERS: Final = re.compile(r"\s?(?:张券|种|步|点|件事|个问题|个选择|(?:different )?(?:coupons?|discounts?|offers?|deals?|things?|options?|ways?|steps?|choices?|questions?|reasons?|promotions?))")
+"""What small counts may count without being a shop's figure."""
+MEMBERS: Final = re.compile(r"member|club|会员")
+BEST: Final = re.compile(r"the [a-z]+est(?: [a-z-]+){0,4} (?:in the (?:world|country|market|industry)|ever|on (?:the market|earth)|anywhere|you (?:can|will|'ll) (?:ever )?find)|全(?:网|国|球|世界)最|史上最|宇宙(?:级|最)")
+"""Superlatives beyond any shop's knowledge."""
+RATING: Final = re.compile(r"(?<![a-z0-9])ip(?:x\d|\d{2})(?![0-9])")
+"""Codes that are facts: ingress protection."""
+MEMBERS_ONLY: Final = re.compile(r"only|仅限")
+LEFT: Final = re.compile(r"(?<![a-z])(?:left|in stock|remaining)(?![a-z])|剩|库存")

@@ -35,6 +35,8 @@ class Evidence:
     lexicon: Lexicon
     asked: frozenset[str]
     """Link ids that the request is about."""
+    several: bool
+    """Whether more than one thing is asked."""
     variants: Mapping[str, frozenset[str]]
     """Link id -> labels of the variants asked about."""
     quantity: int
@@ -102,6 +104,7 @@ def evidence_of(task: Task, trajectory: Trajectory, harness: Harness, catalogue:
         gold_known=tuple(gold_facts(gold)),
         lexicon=lexicon_of(catalogue),
         asked=asked or frozenset(f.item for f in gold if f.item),
+        several=len(task.asked) > 1,
         variants=_variants(task),
         quantity=max((_int(n.arguments.get("quantity", 1)) for n in task.needed), default=1),
         echo=tuple(_echo(task.request, results)),

@@ -51,7 +51,12 @@ class Verdict:
     """Weight of true facts that nobody asked for: 1 of another item, 0.5 of the same."""
 
 
-def judge_figures(reply: Reply, evidence: Evidence) -> Verdict:
+def judge_figures(reply: Reply, evidence: Evidence, *, chat: bool = False) -> Verdict:
+    """Judge every figure.
+
+    Args:
+        chat: nothing of the shop was asked: only money, percentages and stock are claims then.
+    """
     verdict = Verdict()
     sizes_advised: list[Claim] = []
     seen: set[tuple[str, object]] = set()
@@ -59,6 +64,10 @@ def judge_figures(reply: Reply, evidence: Evidence) -> Verdict:
         if claim.quantity.kind == "size":
             if _advises(claim):
                 sizes_advised.append(claim)
+            continue
+        if chat and claim.quantity.kind not in ("money", "percent") and not cues.LEFT.search(claim.clause):
+            continue
+        if cues.IDIOM.search(claim.clause) and claim.quantity.kind in ("number", "count"):
             continue
         facts = _bearing_out(claim, evidence, reply)
         if facts is None:
@@ -98,11 +107,11 @@ def _bearing_out(claim: Claim, evidence: Evidence, reply: Reply) -> list[KnownFa
     if claim.question and q.kind != "percent":
         return None
     if q.kind == "count":
-        return _count(claim, evidence)
+        return _count(claim, evidence, reply)
     if q.kind == "percent":
         return _percent(claim, evidence)
-    found = [f for f in evidence.pool(q.kind) if _same(claim, f) and _of_item(claim, f)]
-    found += [f for f in evidence.pool("number") if matches(q, f.quantity) and _of_item(claim, f)]
+    found = [f for f in evidence.pool(q.kind) if _same(claim, f) and _of_item(claim, f, evidence)]
+    found += [f for f in evidence.pool("number") if matches(q, f.quantity) and _of_item(claim, f, evidence)]
     if q.kind in ("duration", "measure"):
         found = _in_context(claim, evidence, found)
         if not found and (echoed := _echoed(q, evidence)):
@@ -123,11 +132,12 @@ def _amount(claim: Claim, evidence: Evidence) -> list[KnownFact]:
     fits = _FITS[claim.role]
     gold_items = {f.item for f in evidence.gold_known if f.role in ("total", "price", "unit")}
     wants_fee = any(f.role == "fee" for f in evidence.gold_known)
+    wants_price = any(f.role in ("total", "price", "unit") for f in evidence.gold_known)
     found: list[KnownFact] = []
     for fact in evidence.pool("money"):
-        if not _same_money(claim, fact) or not _of_item(claim, fact):
+        if not _same_money(claim, fact) or not (_of_item(claim, fact, evidence) or claim.role == "difference"):
             continue
-        if fact.refused and not (claim.denied or cues.DENIAL.search(claim.clause)):
+        if not _granted(fact, claim):
             continue
         if fact.role in fits or (fact.clause and claim.role in _PRICE_ROLES and fact.role in ("", "any", "unit", "total")):
             if fact.role == "price" and evidence.quantity > 1 and claim.role == "total" and fact.gold < 0:
@@ -135,6 +145,8 @@ def _amount(claim: Claim, evidence: Evidence) -> list[KnownFact]:
             found.append(fact)
         elif claim.role == "" and fact.role == "fee" and wants_fee and not claim.named:
             found.append(fact)
+        elif claim.role == "" and fact.gold >= 0 and fact.role != "fee" and not wants_price and evidence.gold[fact.gold].required:
+            found.append(fact)  # the one amount asked for, such as what a coupon gives
         elif claim.role == "" and fact.role == "unit" and evidence.quantity == 1:
             found.append(fact)
     if claim.role in ("", "total") and found and not any(f.gold >= 0 for f in found):
@@ -148,13 +160,19 @@ def _another(fact: KnownFact, claim: Claim, evidence: Evidence) -> bool:
     """Whether the claim names what makes this price another than the one asked for: its variant."""
     if fact.clause:  # a rule's own amount, such as a flash price's
         return True
-    said = evidence.lexicon.variants_in(claim.sentence, fact.item) | evidence.lexicon.variants_in(claim.sentence.upper(), fact.item)
+    said = _said_variants(claim, fact.item, evidence)
     asked = {
         label for words in evidence.variants.get(fact.item, frozenset()) for label in evidence.lexicon.variants_in(words, fact.item)
     }
     if fact.item in evidence.asked and fact.variant:
         return fact.variant in said and fact.variant not in asked
     return bool(said - asked)
+
+
+def _said_variants(claim: Claim, link: str, evidence: Evidence) -> frozenset[str]:
+    """Labels that the claim's clause names, else its sentence."""
+    clause, sentence = claim.written
+    return evidence.lexicon.variants_in(clause, link) or evidence.lexicon.variants_in(sentence, link)
 
 
 def _same_money(claim: Claim, fact: KnownFact) -> bool:
@@ -190,8 +208,11 @@ def _same(claim: Claim, fact: KnownFact) -> bool:
     return False
 
 
-def _of_item(claim: Claim, fact: KnownFact) -> bool:
-    return not fact.item or not claim.items or fact.item in claim.items
+def _of_item(claim: Claim, fact: KnownFact, evidence: Evidence) -> bool:
+    """Whether the claim is said of the fact's item; of several questions, a sentence without a name may be of any."""
+    if not fact.item or not claim.items or fact.item in claim.items:
+        return True
+    return claim.carried and evidence.several and fact.item in evidence.asked
 
 
 def _number(claim: Claim, evidence: Evidence, reply: Reply) -> list[KnownFact] | None:
@@ -211,7 +232,7 @@ def _number(claim: Claim, evidence: Evidence, reply: Reply) -> list[KnownFact] |
         f
         for kind in ("count", "measure", "duration", "percent", "number", "size", "link")
         for f in evidence.pool(kind)
-        if _of_item(claim, f) and (matches(q, f.quantity) or _as_written(q, f))
+        if _of_item(claim, f, evidence) and (matches(q, f.quantity) or _as_written(q, f))
     ]
     return found
 
@@ -242,24 +263,18 @@ def _echoed(q: Quantity, evidence: Evidence) -> bool:
     return re.search(rf"(?<![\d.]){re.escape(raw.group())}(?![\d.]|\.\d)", evidence.said_by_viewer) is not None
 
 
-def _count(claim: Claim, evidence: Evidence) -> list[KnownFact] | None:
+def _count(claim: Claim, evidence: Evidence, reply: Reply) -> list[KnownFact] | None:
     q = claim.quantity
     assert not isinstance(q.value, str)
     if claim.role == "stock":
-        variants = _variants_of(claim, evidence)
-        return [
-            f
-            for f in evidence.pool("count")
-            if f.role == "stock" and _of_item(claim, f) and (f.quantity.value == q.value or _rounded(claim, q.value, float(f.quantity.value)))
-            and (not variants or not f.variant or f.variant in variants)
-        ]  # fmt: skip
+        return _stock(claim, evidence)
     if q.unit in ("buy", "free"):
         return [f for f in evidence.pool("count") if matches(q, f.quantity)]
     found = [
         f
         for kind in ("count", "number")
         for f in evidence.pool(kind)
-        if f.role != "stock" and _of_item(claim, f) and (matches(q, f.quantity) or f.quantity.value == q.value)
+        if f.role != "stock" and _of_item(claim, f, evidence) and (matches(q, f.quantity) or f.quantity.value == q.value)
     ]
     if found:
         return found
@@ -267,14 +282,39 @@ def _count(claim: Claim, evidence: Evidence) -> list[KnownFact] | None:
         return None
     if _echoed(q, evidence) or (q.unit == "" and q.value <= 2):
         return None
-    return found
+    if q.value <= 3 and cues.MATTERS.match(reply.low, q.start + _digits(q.text)):
+        return None
+    return _stock(claim, evidence)
+
+
+def _digits(text: str) -> int:
+    """Length of the number that a count begins with."""
+    m = re.match(r"[\d.]+|[a-zA-Z]+|[零一二两三四五六七八九十]+", text)
+    return m.end() if m else 0
+
+
+def _stock(claim: Claim, evidence: Evidence) -> list[KnownFact]:
+    q = claim.quantity
+    assert not isinstance(q.value, str)
+    variants = _variants_of(claim, evidence)
+    return [
+        f
+        for f in evidence.pool("count")
+            if f.role == "stock" and _of_item(claim, f, evidence) and (f.quantity.value == q.value or _rounded(claim, q.value, float(f.quantity.value)))
+            and (not variants or not f.variant or _covers(f.variant, variants))
+    ]  # fmt: skip
+
+
+def _covers(label: str, variants: frozenset[str]) -> bool:
+    """Whether a stock figure's label ("M") covers one of the variants spoken of ("navy M")."""
+    return any(set(label.split()) <= set(v.split()) for v in variants)
 
 
 def _variants_of(claim: Claim, evidence: Evidence) -> frozenset[str]:
     """Labels that a stock claim is about: said, else asked."""
     found: set[str] = set()
     for link in claim.items or evidence.asked:
-        said = evidence.lexicon.variants_in(claim.sentence, link) | evidence.lexicon.variants_in(claim.sentence.upper(), link)
+        said = _said_variants(claim, link, evidence)
         found |= said
         if not said:
             for words in evidence.variants.get(link, frozenset()):
@@ -283,15 +323,21 @@ def _variants_of(claim: Claim, evidence: Evidence) -> frozenset[str]:
 
 
 def _percent(claim: Claim, evidence: Evidence) -> list[KnownFact]:
-    denied = claim.denied or cues.DENIAL.search(claim.clause) is not None
+    q = claim.quantity
     return [
         f
         for f in evidence.pool("percent")
-        if matches(claim.quantity, f.quantity) and _of_item(claim, f) and (denied or not f.refused)
-    ] + [
-        f for f in evidence.pool("percent") if claim.quantity.unit == "" and f.quantity.value == claim.quantity.value
-        and _of_item(claim, f) and (denied or not f.refused)
-    ]  # fmt: skip
+        if (matches(q, f.quantity) or (q.unit == "" and f.quantity.value == q.value))
+        and _of_item(claim, f, evidence)
+        and _granted(f, claim)
+    ]
+
+
+def _granted(fact: KnownFact, claim: Claim) -> bool:
+    """Whether a refused coupon's figure may be told: where it is denied, or said to be for members."""
+    if not fact.refused or claim.denied or cues.DENIAL.search(claim.clause):
+        return True
+    return bool(cues.MEMBERS.search(fact.refused) and cues.MEMBERS.search(claim.clause) and cues.MEMBERS_ONLY.search(fact.refused))
 
 
 def _in_context(claim: Claim, evidence: Evidence, found: list[KnownFact]) -> list[KnownFact]:
@@ -357,7 +403,7 @@ def _ranges(reply: Reply, evidence: Evidence, verdict: Verdict) -> None:
     claims = [c for c in reply.claims if c.quantity.kind == "duration"]
     for claim in claims:
         q = claim.quantity
-        together = [c.quantity for c in claims if c.sentence == claim.sentence]
+        together = [c.quantity for c in claims if c.written[1] == claim.written[1]]
         before, after = reply.low[max(0, q.start - 24) : q.start], reply.low[q.end : q.end + 16]
         is_low = any(matches(q, x) for x in lows) and not any(matches(t, x) for t in together for x in highs)
         is_high = any(matches(q, x) for x in highs) and not any(matches(t, x) for t in together for x in lows)

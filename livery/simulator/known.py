@@ -49,8 +49,8 @@ class KnownFact:
     """Label of the one variant it is true of."""
     clause: str = ""
     """Straight text of the rule it stands in; empty for a typed field."""
-    refused: bool = False
-    """Of a coupon or promotion that is not part of the price."""
+    refused: str = ""
+    """Why the coupon or promotion it belongs to is not part of the price."""
     low_end: bool = False
     high_end: bool = False
     """Of a range: "2-5 days"."""
@@ -94,7 +94,7 @@ _ENCODER = json.JSONEncoder(ensure_ascii=False)
 def _known(written: str, item: str) -> Known:
     value: JSON = json.loads(written)
     reader = _Reader()
-    reader.walk(value, "", item, "", False)
+    reader.walk(value, "", item, "", "")
     by_kind: dict[str, list[KnownFact]] = {}
     for fact in reader.facts:
         by_kind.setdefault(fact.quantity.kind, []).append(fact)
@@ -128,7 +128,7 @@ class _Reader:
         self.later: set[str] = set()
         self.cheapest = ""
 
-    def walk(self, value: JSON, key: str, item: str, variant: str, refused: bool) -> None:
+    def walk(self, value: JSON, key: str, item: str, variant: str, refused: str) -> None:
         if isinstance(value, Mapping):
             self._object(cast("Mapping[str, JSON]", value), key, item, variant, refused)
         elif isinstance(value, list):
@@ -146,7 +146,7 @@ class _Reader:
             for q in quantities_of({key: value}):
                 self._add(q, role, item, variant, refused)
 
-    def _object(self, value: Mapping[str, JSON], key: str, item: str, variant: str, refused: bool) -> None:
+    def _object(self, value: Mapping[str, JSON], key: str, item: str, variant: str, refused: str) -> None:
         if isinstance(value.get("currency"), str) and isinstance(value.get("amount"), int):
             for q in quantities_of(dict(value)):
                 self._add(q, _ROLES.get(key, "any"), item, variant, refused)
@@ -166,26 +166,27 @@ class _Reader:
         elif key == "" and own and "total" in value:
             self.status.append((item, variant, "on_sale"))
         self._coupon(value, key)
+        why = str(value.get("why", "")) if key == "not_used" else refused
         for k, v in value.items():
             if k in ("variants", "stock") and isinstance(v, Mapping):
                 for said, count in v.items():
                     if isinstance(count, int):
-                        self._add(Quantity("count", count, "", str(count), 0, 0), "stock", item, said, False)
+                        self._add(Quantity("count", count, "", str(count), 0, 0), "stock", item, said, "")
                         self.status.append((item, said, "on_sale" if count else "sold_out"))
             elif k == "variants_sold_out" and isinstance(v, list):
                 self.status += [(item, str(said), "sold_out") for said in v]
             elif k == "variant_list_prices" and isinstance(v, Mapping):
                 for said, price in v.items():
-                    self.walk(price, "list_price", item, said, False)
+                    self.walk(price, "list_price", item, said, "")
             elif k == "aspects" and isinstance(v, Mapping):
                 for aspect, by_link in v.items():
                     for link, said in cast("Mapping[str, JSON]", by_link).items():
-                        self.walk(said, aspect, link, "", False)
+                        self.walk(said, aspect, link, "", "")
             elif k == "chart" and isinstance(v, Mapping):
                 for said, ranges in v.items():
-                    self.walk(ranges, k, item, said, False)
+                    self.walk(ranges, k, item, said, "")
             elif k not in ("name", "link_id", "link", "variant", "score"):
-                self.walk(v, k, item, variant, refused or k == "not_used")
+                self.walk(v, k, item, variant, why if why or k != "not_used" else "not used")
 
     def _coupon(self, value: Mapping[str, JSON], key: str) -> None:
         code = value.get("coupon")
@@ -199,9 +200,9 @@ class _Reader:
                 if isinstance(value.get(k), str):
                     self.later.add(straight(str(value[k])))
 
-    def _string(self, value: str, key: str, item: str, variant: str, refused: bool) -> None:
+    def _string(self, value: str, key: str, item: str, variant: str, refused: str) -> None:
         low = straight(value)
-        if key in ("text", "answer", "note", "reason", "terms", "why", "claim", "with", "specs", "points") or len(value) > 24:
+        if key in ("text", "answer", "note", "reason", "terms", "why", "claim", "with", "specs", "points", "topic") or len(value) > 24:
             self.rules.append(low)
         if key in ("size", "sizes", "at", "currency", "cut_off", "尺码", "码数", "鞋码"):
             self._typed(value, key if key not in ("尺码", "码数", "鞋码") else "size", item, variant, refused)
@@ -225,11 +226,11 @@ class _Reader:
     def _joined(low: str, a: Quantity, b: Quantity) -> bool:
         return a.kind == b.kind and a.unit == b.unit and _RANGE_BETWEEN.fullmatch(low[a.end : b.start]) is not None
 
-    def _typed(self, value: JSON, key: str, item: str, variant: str, refused: bool) -> None:
+    def _typed(self, value: JSON, key: str, item: str, variant: str, refused: str) -> None:
         for q in quantities_of({key: value}):
             self._add(q, "", item, variant, refused)
 
-    def _add(self, q: Quantity, role: str, item: str, variant: str, refused: bool) -> None:
+    def _add(self, q: Quantity, role: str, item: str, variant: str, refused: str) -> None:
         self.facts.append(KnownFact(_unplaced(q), role, item, variant, "", refused))
 
 

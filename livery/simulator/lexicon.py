@@ -91,9 +91,11 @@ def lexicon_of(catalogue: Catalogue) -> Lexicon:
 
 def _of_catalogue(catalogue: Catalogue) -> Lexicon:
     terms: dict[str, set[str]] = {}
+    other = straight(" ".join((catalogue.store, *(p.name for p in catalogue.promotions), *(p.text for p in catalogue.policies))))
+    elsewhere = frozenset(re.findall(r"[a-z]+", other))
     for product in catalogue.products:
         for name in (product.name, *product.aliases):
-            _add(terms, name, product.link_id)
+            _add(terms, name, product.link_id, elsewhere)
     codes: dict[str, set[str]] = {}
     for coupon in catalogue.coupons:
         name = straight(coupon.name)
@@ -136,7 +138,8 @@ def lexicon_of_names(names: tuple[tuple[str, str], ...], codes: tuple[str, ...] 
     )
 
 
-def _add(terms: dict[str, set[str]], name: str, link: str) -> None:
+def _add(terms: dict[str, set[str]], name: str, link: str, elsewhere: frozenset[str] = _NONE) -> None:
+    """A name with its short forms: its last word, and its first where the shop uses that for nothing else."""
     term = straight(name)
     if len(term) < 2:
         return
@@ -147,7 +150,7 @@ def _add(terms: dict[str, set[str]], name: str, link: str) -> None:
     if words and _WORD.match(words[-1]) and words[-1] not in _NO_HEAD:
         for head in {words[-1], words[-1].removesuffix("s")}:
             terms.setdefault(head, set()).add(link)
-    if len(words) > 2 and _WORD.match(words[0]):
+    if len(words) > 2 and _WORD.match(words[0]) and words[0] not in elsewhere:
         terms.setdefault(words[0], set()).add(link)
         terms.setdefault(f"{words[0]} {words[-1]}", set()).add(link)
 

@@ -28,8 +28,9 @@ _LONG = {"年": (12, "month"), "个月": (1, "month"), "周": (604_800, "s"), "�
 _WORD_CENTS = re.compile(r"(?:dollars?|bucks|pounds?|euros?)$")
 _FOLLOWS = re.compile(r"\s?(?:for|on|with|is for|的)?\s?(?:the |an? |our |your |that )?$")
 _AGAINST = re.compile(r"(?:versus|vs\.?|against|compared (?:to|with))\s*$|比\s*$")
+_GIVES = re.compile(r"\s?(?:coupon|券)?\s?(?:for|gives?(?: you)?|is|=|:|：|worth|能?可?减)?\s?")
 _STOCK_AFTER = re.compile(r"\s?(?:[a-z]+ )?(?:left|in stock|available|remaining|more in)|\s?(?:现货|库存|了?就没)")
-_STOCK_BEFORE = re.compile(r"(?:have|got|has|stock(?: of)?|there(?:'s| is| are)(?: only| just| exactly)?|left:?|剩(?:下|了|余)?|库存(?:还有|有|是|为)?|有|还有|仅剩)\s*(?:about|around|only|just|exactly|大概)?\s*$")
+_STOCK_BEFORE = re.compile(r"(?:have|got|has|stock(?: of)?|there(?:'s| is| are)(?: only| just| exactly)?|left:?|剩(?:下|了|余)?|库存(?:还有|有|是|为)?|有|还有|仅剩|就|只有)\s*(?:about|around|only|just|exactly|大概)?\s*$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,11 +42,14 @@ class Claim:
     rounding: Rounding
     clause: str
     """Straight text around it."""
-    sentence: str
+    written: tuple[str, str]
+    """Its clause and its sentence as they were written."""
     items: frozenset[str]
     """Link ids it is said of; empty where the reply leaves that open."""
     named: bool
     """Whether its own clause names a product before it."""
+    carried: bool
+    """Whether the items are those of an earlier sentence."""
     denied: bool
     question: bool
 
@@ -159,6 +163,8 @@ def _claim(reply: Reply, q: Quantity, quantities: Sequence[Quantity]) -> Claim:
     role = ""
     if q.kind in ("money", "number"):
         role = role_of(before, after, low[start:end])
+        if not role and any(b <= q.start and _GIVES.fullmatch(low[b : q.start]) for _, b, _ in reply.coupons):
+            role = "saving"
     elif q.kind == "count" and (_STOCK_AFTER.match(after) or _STOCK_BEFORE.search(before) or " left" in q.text):
         role = "stock"
     items, named = _items(reply, q, start, end, s_start)
@@ -167,9 +173,10 @@ def _claim(reply: Reply, q: Quantity, quantities: Sequence[Quantity]) -> Claim:
         role=role,
         rounding=_rounding(before, after),
         clause=low[start:end],
-        sentence=low[s_start:s_end],
+        written=(reply.text[start:end], reply.text[s_start:s_end]),
         items=items,
         named=named,
+        carried=bool(items) and not any(s_start <= m.start < s_end for m in reply.mentions),
         denied=cues.DENIED_BEFORE.search(before) is not None,
         question=s_end > 0 and low[s_end - 1] in "?？",
     )

@@ -23,11 +23,16 @@ Status = Literal["there", "sold_out", "discontinued", "upcoming"]
 _YES_NO_FILL = frozenset("do does is are can it they the this that have has with any you i my".split())
 
 
+_NO_VARIANT = re.compile(r"\W*(?:sorry,? )?(?:no|not in|没有?|无)(?![a-z])")
+
+
 @dataclass(frozen=True, slots=True)
 class StockStatement:
     status: Status
     items: frozenset[str]
     """Empty where the reply leaves it open."""
+    carried: bool
+    """Whether the items are those of an earlier sentence."""
     variants: frozenset[str]
     """Labels spoken of; empty where it names none."""
 
@@ -39,19 +44,25 @@ def stock_statements(reply: Reply, lexicon: Lexicon, asked: frozenset[str]) -> l
     for start, end in reply.clauses:
         clause = reply.low[start:end]
         last = reply.subject(start, end) or last
+        sentence = _around(reply.sentence_ends, start)
+        carried = bool(last) and not reply.subject(*sentence)
         if end and reply.low[end - 1] in "?？":
             continue
-        statuses = _statuses(clause)
-        if not statuses:
-            continue
         links = last or asked
+        statuses = _statuses(clause)
+        if not statuses and not _NO_VARIANT.match(clause):
+            continue
         variants = frozenset[str]().union(*(lexicon.variants_in(reply.text[start:end], x) for x in links))
+        if not statuses:  # "no mustard M, sorry"
+            if not variants:
+                continue
+            statuses = ("sold_out",)
         if not variants:
-            s_start, s_end = _around(reply.sentence_ends, start)
+            s_start, s_end = sentence
             if len(_in_sentence(reply, s_start, s_end)) == 1:
                 said = reply.text[s_start:s_end]
                 variants = frozenset[str]().union(*(lexicon.variants_in(said, x) for x in links))
-        found += [StockStatement(s, last, variants) for s in statuses]
+        found += [StockStatement(s, last, carried, variants) for s in statuses]
     return found
 
 
@@ -92,8 +103,8 @@ def promises_return(reply: Reply) -> bool:
 # ------------------------------------------------------------------------------------- shipping
 
 
-def ships(reply: Reply) -> bool | None:
-    """Whether it says that the order ships there."""
+def ships(reply: Reply, *, alone: bool) -> bool | None:
+    """Whether it says that the order ships there; a bare yes or no counts where nothing else is asked."""
     stances: list[bool] = []
     for start, end in reply.clauses:
         clause = reply.low[start:end]
@@ -101,9 +112,7 @@ def ships(reply: Reply) -> bool | None:
             stances.append(False)
         elif cues.SHIPS.search(clause):
             stances.append(True)
-    if not stances:
-        return leading(reply)
-    return stances[0]
+    return stances[0] if stances else leading(reply) if alone else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,8 +122,12 @@ class FreeStatement:
     clause: str
 
 
-def free_statements(reply: Reply) -> list[FreeStatement]:
-    """Everything the reply calls free, save what it calls free from an amount on (满99包邮)."""
+def free_statements(reply: Reply, *, shipping: bool = False) -> list[FreeStatement]:
+    """Everything the reply calls free, save what it calls free from an amount on (满99包邮).
+
+    Args:
+        shipping: nothing but shipping was asked about, so that a bare "free" speaks of it.
+    """
     found: list[FreeStatement] = []
     for start, end in reply.clauses:
         clause = reply.low[start:end]
@@ -125,7 +138,7 @@ def free_statements(reply: Reply) -> list[FreeStatement]:
         rest = cues.FREE_SHIPPING.sub(" ", clause)
         for m in cues.FREE.finditer(rest):
             if not cues.NOT_FREE.search(clause) and not cues.DENIAL.search(rest[max(0, m.start() - 10) : m.start()]):
-                about = cues.FREE_SHIPPING.search(reply.low[:end]) is not None or "shipping" in reply.low[:start]
+                about = shipping and "free" in m.group() and not reply.subject(start, end) or cues.FREE_SHIPPING.search(reply.low[:end]) is not None or "shipping" in reply.low[:start]
                 found.append(FreeStatement(about, m.group(), clause))
     return found
 
@@ -181,6 +194,8 @@ def holds(reply: Reply, topic: frozenset[str], wordings: Iterable[str], gold: bo
             continue
         about = bool(topic & frozenset(tokens(clause)))
         first = _yes_no(clause)
+        if alone and stance is not None:
+            return stance
         if about:
             return first if first is not None else cues.DENIAL.search(clause) is None
         if first is not None and stance is None:

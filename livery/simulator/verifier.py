@@ -9,12 +9,14 @@ without figures ("sturdy"), and a rule's condition told the wrong way round with
 from __future__ import annotations
 
 import re
+from datetime import UTC, datetime
 from functools import lru_cache
 from typing import Literal, cast
 
 from livery.harness.hooks.builtin.personal_data import personal_data
 from livery.harness.hooks.builtin.wordlists import Category, Match, categories, find, supported
 from livery.harness.model import Harness
+from livery.harness.quantities import FACTUAL, matches, read_quantities
 from livery.shop.catalogue import Catalogue
 from livery.shop.matching import tokens
 from livery.simulator import cues, statements
@@ -53,7 +55,8 @@ def verify(task: Task, trajectory: Trajectory, harness: Harness, *, catalogue: C
     evidence = evidence_of(task, trajectory, harness, shop)
     text = "" if trajectory.route is Route.SILENT else trajectory.reply
     reply = read_reply(text, task.world.language, evidence.lexicon, evidence.asked)
-    verdict = judge_figures(reply, evidence)
+    chat = bool(task.asked) and all(a.intent in _SMALL and not a.facts for a in task.asked)
+    verdict = judge_figures(reply, evidence, chat=chat)
     faults = [*verdict.faults, *_statement_faults(task, reply, evidence), *_forbidden(task, reply, evidence)]
     effective, missing = _effectiveness(task, trajectory, reply, evidence, verdict)
     rational, tool_reasons = tool_rationality(task, trajectory)
@@ -75,7 +78,7 @@ def _statement_faults(task: Task, reply: Reply, evidence: Evidence) -> list[str]
     faults = _stock_faults(reply, evidence)
     if _returns_unknown(reply, evidence):
         faults.append("accuracy: nothing is known of a restock")
-    for free in statements.free_statements(reply):
+    for free in statements.free_statements(reply, shipping=_only_shipping(task)):
         if not _free_holds(free, evidence):
             faults.append(f"accuracy: nothing bears out {free.text.strip()!r}")
     faults += _coupon_faults(reply, evidence)
@@ -83,12 +86,14 @@ def _statement_faults(task: Task, reply: Reply, evidence: Evidence) -> list[str]
     faults += _exception_faults(reply, evidence)
     alone = len(task.asked) == 1 and len([f for f in evidence.gold if f.required]) == 1
     faults += _refusal_faults(task, reply, evidence)
+    faults += _end_faults(task, reply, evidence)
+    faults += _opposite_faults(reply, evidence)
     for fact in evidence.gold:
         stance = _stance(fact, task, reply, evidence, alone=alone)
         if stance is not None and stance is not _truth(fact):
             faults.append(f"accuracy: {fact.key} is told as {stance}, it is {_truth(fact)}")
     ships = evidence.ships()
-    if ships is not None and Intent.SHIPPING in {a.intent for a in task.asked} and statements.ships(reply) is (not ships):
+    if ships is not None and Intent.SHIPPING in {a.intent for a in task.asked} and statements.ships(reply, alone=alone) is (not ships):
         faults.append(f"accuracy: it {'does' if ships else 'does not'} ship there")
     return faults
 
@@ -98,13 +103,43 @@ def _refusal_faults(task: Task, reply: Reply, evidence: Evidence) -> list[str]:
     asked = {a.intent for a in task.asked}
     if Intent.AFTER_SALES not in asked or not any(f.required and f.kind not in ("yes_no", "text") for f in evidence.gold):
         return []
-    words = frozenset(tokens(task.request.text))
+    words = frozenset(tokens(task.request.text)) | frozenset(t for r in evidence.rules if len(r) < 16 for t in tokens(r))
     rules = frozenset(t for r in evidence.rules for t in tokens(r))
     for start, end in reply.clauses:
         clause = reply.low[start:end]
         if cues.REFUSES.search(clause) and words & rules & frozenset(tokens(clause)):
             return [f"accuracy: {clause.strip()!r} is granted by a rule"]
     return []
+
+
+def _only_shipping(task: Task) -> bool:
+    return all(a.intent is Intent.SHIPPING for a in task.asked)
+
+
+def _end_faults(task: Task, reply: Reply, evidence: Evidence) -> list[str]:
+    """A promotion told as over that runs."""
+    today = datetime.fromtimestamp(task.request.state.now, UTC).date().isoformat()
+    if not any(f.required and f.key == "ends_at" and str(f.value) > today for f in evidence.gold):
+        return []
+    over = [reply.low[a:b] for a, b in reply.clauses if cues.EXPIRED.search(reply.low[a:b])]
+    return [f"accuracy: {c.strip()!r}, but it runs" for c in over if not cues.DENIAL.search(c)]
+
+
+def _opposite_faults(reply: Reply, evidence: Evidence) -> list[str]:
+    """The opposite of an answer that denies: "it does bleed" where the answer is "does not bleed easily"."""
+    faults: list[str] = []
+    for fact in evidence.gold:
+        if fact.kind != "text" or statements.worded(reply, fact.wordings):
+            continue
+        for wording in fact.wordings:
+            denied = cues.NOT_SO.match(wording.casefold())
+            if denied is None or len(denied.group("what")) < 2:
+                continue
+            for start, end in reply.clauses:
+                clause = reply.low[start:end]
+                if denied.group("what") in clause and not cues.DENIAL.search(clause):
+                    faults.append(f"accuracy: {clause.strip()!r} is denied by the answer")
+    return faults
 
 
 def _returns_unknown(reply: Reply, evidence: Evidence) -> bool:
@@ -138,7 +173,7 @@ def _stance(fact: GoldFact, task: Task, reply: Reply, evidence: Evidence, *, alo
     if key in _STOCK:
         return _stock_stance(fact, reply, evidence, alone=alone)
     if key == "ships":
-        said = statements.ships(reply)
+        said = statements.ships(reply, alone=alone)
         if said is None and statements.worded(reply, fact.wordings):
             return fact.value
         return said
@@ -147,7 +182,7 @@ def _stance(fact: GoldFact, task: Task, reply: Reply, evidence: Evidence, *, alo
     if _COUPON.search(key):
         if statements.worded(reply, fact.wordings):
             return fact.value
-        return statements.coupon_stance(reply, alone=alone)
+        return statements.coupon_stance(reply, alone=len(task.asked) == 1)
     asked = " ".join(task.request.messages[a.message].text for a in task.asked if fact in a.facts and a.message < len(task.request.messages))
     names = [n for k in evidence.known for n, link in k.names if not fact.item or link == fact.item]
     topic = statements.topic_words(fact.key, fact.wordings, asked if len(task.asked) == 1 else "", names)
@@ -161,10 +196,13 @@ def _stock_stance(fact: GoldFact, reply: Reply, evidence: Evidence, *, alone: bo
     found = statements.stock_statements(reply, evidence.lexicon, evidence.asked)
     asked = _asked_labels(fact.item, evidence)
     for said in found:
-        if said.items and fact.item and fact.item not in said.items:
+        if said.items and fact.item and fact.item not in said.items and not (said.carried and evidence.several):
             continue
         if said.variants and asked and not said.variants & asked:
             continue
+        known = set(evidence.statuses(fact.item, "")) & {"upcoming", "discontinued"}
+        if known and not _stock_fits(said.status, known):
+            return None
         return said.status == "there"
     if statements.worded(reply, fact.wordings):
         return bool(fact.value)
@@ -181,8 +219,10 @@ def _stock_faults(reply: Reply, evidence: Evidence) -> list[str]:
     """Stock told otherwise than it is known."""
     faults: list[str] = []
     for said in statements.stock_statements(reply, evidence.lexicon, evidence.asked):
-        links = (said.items or evidence.asked) if len(said.items) <= 1 else said.items & evidence.asked
-        for link in links:
+        open_ = not said.items or (said.carried and evidence.several)
+        links = evidence.asked if open_ else said.items if len(said.items) == 1 else said.items & evidence.asked
+        wrong: list[str] = []
+        for link in sorted(links):
             labels = said.variants or _asked_labels(link, evidence)
             known = {s for label in labels for s in evidence.statuses(link, label)}
             if not known and (not said.variants or not labels):
@@ -193,10 +233,12 @@ def _stock_faults(reply: Reply, evidence: Evidence) -> list[str]:
                 gold = next((f for f in evidence.gold if f.item == link and f.key in _STOCK and isinstance(f.value, bool)), None)
                 something = gold is not None or any(link in k.items for k in evidence.known)
                 if said.status == "there" and not something:
-                    faults.append(f"accuracy: nothing is known of the stock of item {link}")
+                    wrong.append(f"accuracy: nothing is known of the stock of item {link}")
                 continue
             if not _stock_fits(said.status, known):
-                faults.append(f"accuracy: item {link} is told as {said.status}, it is {' or '.join(sorted(known))}")
+                wrong.append(f"accuracy: item {link} is told as {said.status}, it is {' or '.join(sorted(known))}")
+        # Said of no item by name, it is wrong only if it is wrong of each that it may be said of.
+        faults += wrong if not open_ or len(wrong) == len(links) or not evidence.several else []
     return faults
 
 
@@ -209,7 +251,7 @@ def _stock_fits(said: statements.Status, known: set[str]) -> bool:
         return "on_sale" in known
     if said == "sold_out":
         return "sold_out" in known
-    return False if said == "upcoming" else "sold_out" in known
+    return False
 
 
 # ---- what is free, coupons, comparisons, exceptions
@@ -324,6 +366,11 @@ def _forbidden(task: Task, reply: Reply, evidence: Evidence) -> list[str]:
         for match in find(reply.low, chosen):
             if not _borne_out(match, by_name[match.category], group, reply, evidence):
                 faults.append(f"accuracy: {match.category}: {match.text.strip()!r}")
+    if found := cues.BEST.search(reply.low):
+        faults.append(f"accuracy: superlative: {found.group()!r}")
+    for code in cues.RATING.findall(reply.low):
+        if code not in evidence.text and code not in evidence.said_by_viewer:
+            faults.append(f"accuracy: nothing bears out {code!r}")
     if personal_data(reply.text, _PERSONAL):
         faults.append("accuracy: personal data")
     return faults
@@ -418,18 +465,22 @@ def _met(
     return (0.5, missing) if stated or (compared and not verdict.faults) else (0.0, missing)
 
 
+def _figures_told(text: str, reply: Reply, verdict: Verdict) -> bool:
+    """Whether all figures of a text with figures are in the reply."""
+    figures = [q for q in read_quantities(text) if q.kind in FACTUAL and q.kind not in ("number", "size")]
+    return bool(figures) and not verdict.faults and all(any(matches(c.quantity, q) for c in reply.claims) for q in figures)
+
+
 def _is_stated(
     index: int, fact: GoldFact, task: Task, reply: Reply, evidence: Evidence, verdict: Verdict, *, alone: bool
 ) -> bool:
     if index in verdict.stated:
         return True
     if fact.kind == "money" and fact.value == 0:
-        free = [s for s in statements.free_statements(reply) if s.shipping]
+        free = [s for s in statements.free_statements(reply, shipping=_only_shipping(task)) if s.shipping]
         return bool(free) and all(_free_holds(s, evidence) for s in free)
     if fact.kind == "yes_no":
         stance = _stance(fact, task, reply, evidence, alone=alone)
-        if fact.key in _STOCK and _stock_faults(reply, evidence):
-            return False
         if fact.key in _STOCK and _returns_unknown(reply, evidence) and "discontinued" in evidence.statuses(fact.item, ""):
             return False
         if stance is None and fact.key in _STOCK:
@@ -454,6 +505,6 @@ def _is_stated(
         return not _comparison_faults(reply, evidence) and (
             fact.item in statements.picks(reply, evidence.asked) or statements.worded(reply, fact.wordings)
         )
-    if statements.worded(reply, (str(fact.value), *fact.wordings)):
+    if statements.worded(reply, (str(fact.value), *fact.wordings)) or _figures_told(str(fact.value), reply, verdict):
         return True
     return statements.covered(reply, str(fact.value)) >= 0.6
