@@ -12,10 +12,12 @@ import typer
 from rich.console import Console
 
 from livery import __version__
+from livery.cli.data import app as data_app
 from livery.cli.harness import app as harness_app
 from livery.cli.live import live as live_command
 from livery.cli.replay import replay as replay_command
 from livery.cli.tasks import app as tasks_app
+from livery.cli.train import app as train_app
 from livery.errors import LiveryError
 
 app = typer.Typer(
@@ -27,6 +29,8 @@ app = typer.Typer(
 app.command("live")(live_command)
 app.command("replay")(replay_command)
 app.add_typer(harness_app, name="harness")
+app.add_typer(data_app, name="data")
+app.add_typer(train_app, name="train")
 app.add_typer(tasks_app, name="tasks")
 
 

@@ -25,7 +25,7 @@ import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from livery.policies.hf_loading import partial_layers
 from livery.training.conversations import TokenRow
@@ -128,9 +128,7 @@ def _padded(rows: Sequence[TokenRow], pad: int, per_row: bool) -> Batch:
     keep[batch["keep"]] = True
     batch["keep"] = keep.view(len(rows), width)
     batch["input_ids"] = torch.tensor([[*row.ids, *[pad] * (width - len(row.ids))] for row in rows])
-    batch["attention_mask"] = torch.tensor(
-        [[1] * len(row.ids) + [0] * (width - len(row.ids)) for row in rows]
-    )
+    batch["attention_mask"] = torch.tensor([[1] * len(row.ids) + [0] * (width - len(row.ids)) for row in rows])
     batch["position_ids"] = torch.arange(width).expand(len(rows), width).contiguous()
     return batch
 
@@ -222,8 +220,8 @@ def _picks_places(model: Any) -> bool:
         core = core.module
     if hasattr(core, "get_base_model"):
         core = core.get_base_model()
-    forward: Any = core.forward
-    return "logits_to_keep" in inspect.signature(forward).parameters
+    kind = cast(Any, type(core))  # the instance's own may be wrapped (mixed precision, a fused head)
+    return "logits_to_keep" in inspect.signature(kind.forward).parameters
 
 
 def mean_loss(model: Any, batch: Mapping[str, Any], items: Tensor | int | None = None) -> Tensor:

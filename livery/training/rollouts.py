@@ -119,7 +119,11 @@ class AgentTeacher:
         Args:
             deadline_s: a teacher's time for a whole request; the harness's own is a live room's.
             info: what a scripted or oracle policy may see of a job.
+
+        Raises:
+            InputError: a policy with native function calls.
         """
+        Recorder(policy)  # refuses what cannot be recorded, before the first conversation
         self._policy = policy
         self._deadline_s = deadline_s
         self._info = info

@@ -14,6 +14,7 @@ from __future__ import annotations
 import importlib
 import json
 import logging
+import os
 import random
 import shutil
 import time
@@ -121,9 +122,7 @@ class SftResult:
     """Step of the checkpoint from which it went on; 0: from the beginning."""
 
 
-def trees(
-    rows: Sequence[DataRow], *, most_rows: int, most_tokens: int, rng: random.Random
-) -> list[list[int]]:
+def trees(rows: Sequence[DataRow], *, most_rows: int, most_tokens: int, rng: random.Random) -> list[list[int]]:
     """Indices of rows, grouped by harness and then cut to size, in random order.
 
     A group that must be cut is cut into parts of equal size, give or take one row.
@@ -257,9 +256,7 @@ def train_rows(
     aside = round(len(grouped) * options.held_out)
     held, used = grouped[:aside], grouped[aside:]
     if not used:
-        raise InputError.at(
-            options.data, f"{len(grouped)} groups, all held out", field="held_out", code="sft-data"
-        )
+        raise InputError.at(options.data, f"{len(grouped)} groups, all held out", field="held_out", code="sft-data")
     if options.lora_rank:
         model = _with_lora(model, options)
     packing = choose_packing(model, options.packing)
@@ -376,7 +373,8 @@ def _config(options: SftOptions) -> Any:
         disable_tqdm=True,
         seed=options.seed,
         data_seed=options.seed,
-        bf16=options.dtype == "bfloat16",
+        # Accelerate's own setting holds where it launched us: weights in float32, work in bfloat16.
+        bf16=options.dtype == "bfloat16" or os.environ.get("ACCELERATE_MIXED_PRECISION") == "bf16",
         use_cpu=options.cpu,
         max_length=None,
         remove_unused_columns=False,
@@ -422,7 +420,7 @@ _FREE = ("save_every", "keep", "log_every", "cpu")
 def _prepare(options: SftOptions, card: Mapping[str, Any], fresh: bool) -> Path | None:
     """Make ``out`` ready; the checkpoint to go on from, if any."""
     out = options.out
-    first = int(importlib.import_module("os").environ.get("RANK", "0")) == 0
+    first = os.environ.get("RANK", "0") == "0"
     if fresh and out.exists() and first:
         shutil.rmtree(out)
     out.mkdir(parents=True, exist_ok=True)

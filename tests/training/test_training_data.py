@@ -86,7 +86,7 @@ def planned(recipe, harness, tasks):
 def conversation(job, retry=False):
     failed = (PromptMessage(role="assistant", content="Bad."), PromptMessage(role="user", content="Again."))
     return (
-        PromptMessage(role="system", content=f"Host {job.group.release[:6]}."),
+        PromptMessage(role="system", content=f"Host {job.group.release[-6:]}."),
         PromptMessage(role="user", content=job.task.request.text),
         *(failed if retry else ()),
         PromptMessage(role="assistant", content=f"Answer {job.task.id}."),
