@@ -227,13 +227,13 @@ def language(harness: Harness, rng: Random, lexicon: Lexicon) -> Edit | None:
 )
 def density(harness: Harness, rng: Random, lexicon: Lexicon) -> Edit | None:
     """Plain sections close up into one paragraph, or open out to one sentence a line with a blank between."""
-    form = rng.choice(("close", "open", "one line"))
-    made: dict[str, Section] = {}
-    for section in harness.sections:
-        if plain(section) and section.volatility == "release":
-            made[section.key] = changed(section, template=_spaced(section.template, form))
-    harness_ = _with(harness, made)
-    return None if harness_ == harness else Edit(harness_, {"form": form})
+    plain_ones = [s for s in harness.sections if plain(s) and s.volatility == "release"]
+    forms = [f for f in ("close", "open", "one line") if any(_spaced(s.template, f) != s.template for s in plain_ones)]
+    if not forms:
+        return None
+    form = rng.choice(forms)
+    made = {s.key: changed(s, template=_spaced(s.template, form)) for s in plain_ones}
+    return Edit(_with(harness, made), {"form": form})
 
 
 def _spaced(text: str, form: str) -> str:

@@ -12,6 +12,7 @@ import typer
 from rich.console import Console
 
 from livery import __version__
+from livery.cli.augment import app as augment_app
 from livery.cli.data import app as data_app
 from livery.cli.harness import app as harness_app
 from livery.cli.live import live as live_command
@@ -29,6 +30,7 @@ app = typer.Typer(
 app.command("live")(live_command)
 app.command("replay")(replay_command)
 app.add_typer(harness_app, name="harness")
+app.add_typer(augment_app, name="augment")
 app.add_typer(data_app, name="data")
 app.add_typer(train_app, name="train")
 app.add_typer(tasks_app, name="tasks")

@@ -18,14 +18,37 @@ FORMS = {"opaque_skills", "opaque_tools", "opaque_arguments", "number_names", "s
 """Forms of names and values, held against names and not against texts."""
 CHOICES = {"skill_styles", "tool_styles", "step_forms", "result_forms", "heading_forms", "tool_forms", "enum_labels"}
 """Choices among the code's own forms; the records say which was chosen."""
+NAMES = {
+    "skill_names", "tool_names", "argument_names", "words", "result_fields", "page_names", "outer_names", "skill_words",
+    "skill_suffixes", "split_names", "rule_files", "error_words", "yes_no",
+}  # fmt: skip
+"""Names and values; as ordinary words of a sentence they may stand anywhere."""
 GRAM = 7
+CHOSEN_BY = {
+    "skill_identifiers.style": "skill_styles",
+    "tool_schemas.tool_style": "tool_styles",
+    "skill_content.step_format": "step_forms",
+    "tool_schemas.result_form": "result_forms",
+    "tool_schemas.labels": "enum_labels",
+}
 _SIGNS = {"{x}": "[0-9a-f]", "{d}": "[0-9]", "{c}": "[bdfgklmnprstvz]", "{v}": "[aeiou]", "{}": r"\d+", "{:02d}": r"\d\d"}
 
 
 def held_out_texts() -> list[str]:
     """Everything held out that could stand in a text, but for what a train entry says as well."""
-    found = [t for kind, texts in strings("heldout").items() if kind not in FORMS | CHOICES for t in texts]
+    found = [t for kind, texts in strings("heldout").items() if kind not in FORMS | CHOICES | NAMES for t in texts]
     return list(dict.fromkeys(t for t in found if len(t) >= 2))
+
+
+def held_out_names() -> set[str]:
+    """Held-out names and values, but for words that a train name has in it."""
+    train = {p for kind, texts in strings("train").items() if kind in NAMES for t in texts for p in parts(t)}
+    return {t for kind, texts in strings("heldout").items() if kind in NAMES for t in texts} - train
+
+
+def parts(name: str) -> set[str]:
+    """A name, and the words it is made of."""
+    return {name, *re.split(r"[-_./:~]+", name)}
 
 
 def bounded(text: str, start: int, length: int) -> bool:
@@ -87,12 +110,24 @@ def texts_of(harness: Harness) -> Iterator[str]:
     yield harness.feedback.template
 
 
-def names_of(schema: dict) -> Iterator[str]:
+def names_in(harness: Harness) -> Iterator[str]:
+    for s in harness.skills:
+        yield s.name
+        yield from (f.path.rpartition("/")[2].removesuffix(".md") for f in s.files)
+    for t in harness.tools:
+        yield t.name
+        yield from names_of(t.input_schema, described=False)
+        yield from t.result.rename.values()
+        yield from t.result.errors.values()
+
+
+def names_of(schema: dict, *, described: bool = True) -> Iterator[str]:
     for name, inner in schema.get("properties", {}).items():
         yield name
-        yield inner.get("description", "")
+        if described:
+            yield inner.get("description", "")
         yield from (str(v) for v in inner.get("enum", ()))
-        yield from names_of(inner)
+        yield from names_of(inner, described=described)
 
 
 def test_a_third_of_the_lexicon_and_two_operators_a_dimension_are_held_out():
@@ -103,9 +138,13 @@ def test_a_third_of_the_lexicon_and_two_operators_a_dimension_are_held_out():
 
 def test_no_held_out_entry_stands_in_a_train_entry():
     finder = Finder(held_out_texts())
-    train = {t for kind, texts in strings("train").items() if kind not in FORMS | CHOICES for t in texts}
+    train = {t for kind, texts in strings("train").items() if kind not in FORMS | CHOICES | NAMES for t in texts}
     wrong = {text: found for text in train if (found := finder(text))}
     assert wrong == {}
+    both = {t for k, ts in strings("train").items() if k in NAMES for t in ts} & {
+        t for k, ts in strings("heldout").items() if k in NAMES for t in ts
+    }
+    assert both == set()
 
 
 def test_the_train_view_has_no_held_out_entry():
@@ -124,6 +163,10 @@ def test_no_training_variant_holds_a_held_out_string_or_operator(sample: Harness
     in_base = {w for text in texts_of(sample) for w in Finder(held_out_texts())(text)}
     assert len(in_base) <= 5  # what a base says itself cannot be held out of it
     finder = Finder([t for t in held_out_texts() if t not in in_base])
+    base_names = {p for n in names_in(sample) for p in parts(n)}
+    held_names = held_out_names() - base_names
+    assert len(held_out_names()) - len(held_names) <= 5
+    assert len(held_names) > 250
     held_operators = {o.name for o in registered().of(held_out=True)}
     shared = lexicon("en", "train").table
     patterns = [
@@ -140,10 +183,12 @@ def test_no_training_variant_holds_a_held_out_string_or_operator(sample: Harness
         assert {r.split for r in made.records} <= {"train"}
         for record in made.records:
             chosen = {str(v) for v in record.parameters.values() if isinstance(v, str)}
-            if record.operator.endswith(("style", "step_format", "result_form")):
-                assert not chosen & set().union(*styles.values())
+            kind = CHOSEN_BY.get(record.operator)
+            assert kind is None or not chosen & styles[kind]
         for text in texts_of(made.harness):
             assert finder(text) == [], (seed, text)
+        found = held_names & {p for n in names_in(made.harness) for p in parts(n)}
+        assert found == set(), seed
         new = [r.new for record in made.records for r in record.renamed if r.what in ("skill", "tool", "argument")]
         named += len(new)
         assert not [n for n in new if any(p.fullmatch(n) for p in patterns)]
