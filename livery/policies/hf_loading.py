@@ -64,7 +64,8 @@ class ChatTokenizer:
         self.start = known[START]
         self.end = known[END]
         eos: int | None = tokenizer.eos_token_id
-        self.ends = frozenset({self.end, *([] if eos is None else [eos])})
+        ends = (self.end, eos, known.get("<|endoftext|>"))
+        self.ends = frozenset(i for i in ends if i is not None)
         """Ids that end a turn."""
         pad: int | None = tokenizer.pad_token_id
         self.pad = pad if pad is not None else self.end
@@ -119,9 +120,7 @@ def _named(source: str | Path) -> tuple[str, dict[str, Any]]:
             code="model-missing",
         )
     if not path.exists() and (text.startswith((".", "/", "~")) or text.count("/") > 1):
-        raise InputError.at(
-            path, "no such folder; expected a transformers model folder", code="model-missing"
-        )
+        raise InputError.at(path, "no such folder; expected a transformers model folder", code="model-missing")
     return (str(path) if path.exists() else text), {}
 
 
@@ -136,9 +135,7 @@ def load_tokenizer(source: str | Path = "") -> ChatTokenizer:
     needed("transformers")
     transformers: Any = importlib.import_module("transformers")
     name, more = _named(source)
-    return ChatTokenizer(
-        transformers.AutoTokenizer.from_pretrained(name, **more), source=str(source) or "embedded"
-    )
+    return ChatTokenizer(transformers.AutoTokenizer.from_pretrained(name, **more), source=str(source) or "embedded")
 
 
 def load_model(
@@ -166,9 +163,7 @@ def load_model(
     transformers: Any = importlib.import_module("transformers")
     kind = getattr(torch, dtype, None)
     if not isinstance(kind, torch.dtype):
-        raise InputError.at(
-            dtype, "expected a torch dtype, such as float32 or bfloat16", field="dtype", code="dtype"
-        )
+        raise InputError.at(dtype, "expected a torch dtype, such as float32 or bfloat16", field="dtype", code="dtype")
     name, more = _named(source)
     model = transformers.AutoModelForCausalLM.from_pretrained(name, dtype=kind, **more)
     if more:
@@ -192,9 +187,7 @@ def _fresh(model: Any, dtype: Any) -> Any:
 def _merged(model: Any, folder: Path, scale: float) -> Any:
     needed("peft")
     if not (folder / "adapter_config.json").is_file():
-        raise InputError.at(
-            folder, "no adapter_config.json in it; expected a LoRA adapter of peft", code="lora"
-        )
+        raise InputError.at(folder, "no adapter_config.json in it; expected a LoRA adapter of peft", code="lora")
     peft: Any = importlib.import_module("peft")
     wrapped = peft.PeftModel.from_pretrained(model, str(folder))
     for module in wrapped.modules():
@@ -218,8 +211,10 @@ def partial_layers(model: Any) -> str:
 
 def weights_digest(source: str | Path = "", adapters: Sequence[tuple[Path, float]] = ()) -> str:
     """16 hexadecimal digits over the weight files (and the adapters with their scales); a hub name stands for
-    itself."""
+    itself. One file alone has the digits that ``llamacpp:`` gives it."""
     path = Path(str(source)).expanduser() if str(source) else ensure_model()
+    if path.is_file() and not adapters:
+        return sha256_of(path)[:16]
     parts = [_files_digest(path) if path.exists() else str(source)]
     parts += [f"{_files_digest(folder)}*{scale:g}" for folder, scale in adapters]
     return hashlib.sha256("+".join(parts).encode()).hexdigest()[:16]

@@ -88,3 +88,13 @@ def test_the_command_starts_without_the_training_libraries():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60, cwd=ROOT)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("name", ["ddp", "fsdp", "deepspeed-zero2", "deepspeed-zero3"])
+def test_accelerate_reads_the_configurations_for_several_devices(name):
+    from accelerate.commands.config.config_args import load_config_from_file
+
+    config = load_config_from_file(str(ROOT / "configs" / f"{name}.yaml"))
+    wanted = {"ddp": "MULTI_GPU", "fsdp": "FSDP"}.get(name, "DEEPSPEED")
+    assert config.distributed_type == wanted
+    assert config.deepspeed_config.get("zero_stage", 0) == {"deepspeed-zero2": 2, "deepspeed-zero3": 3}.get(name, 0)
