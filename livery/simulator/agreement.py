@@ -96,7 +96,9 @@ def _task(case: dict[str, Any], catalogue: Catalogue, store: Path) -> Task:
     language: Literal["en", "zh"] = "zh" if catalogue.chinese else "en"
     now = datetime(*_NOON, tzinfo=catalogue.zone).timestamp()
     message = ChatMessage(id="m1", room="r", viewer="v", text=case["ask"], at=now)
-    state = RoomState(room="r", language=language, now=now, timezone=catalogue.timezone, on_screen=case.get("screen", ""))
+    state = RoomState(
+        room="r", language=language, now=now, timezone=catalogue.timezone, on_screen=case.get("screen", "")
+    )
     writes = [c for c in case["calls"] if c[0] == "room.hand_off"]
     return Task(
         id=case["id"],
@@ -105,7 +107,9 @@ def _task(case: dict[str, Any], catalogue: Catalogue, store: Path) -> Task:
         request=Request(id=case["id"], messages=(message,), state=state, created_at=now),
         asked=tuple(_asked(a, case) for a in case["asked"]),
         topics=tuple(Topic(t) for t in case["topics"]),
-        needed=tuple(Needed(operation=o, arguments=a) for o, a in case["calls"] if (o, a) not in [tuple(w) for w in writes]),
+        needed=tuple(
+            Needed(operation=o, arguments=a) for o, a in case["calls"] if (o, a) not in [tuple(w) for w in writes]
+        ),
         forbidden=tuple(case.get("forbidden", ())),
         hand_off=case.get("hand_off", False),
         may_be_silent=case.get("may_be_silent", False),
@@ -123,7 +127,11 @@ def _asked(asked: dict[str, Any], case: dict[str, Any]) -> Asked:
     )  # fmt: skip
     intent = Intent(asked.get("intent", case["intent"]))
     return Asked(
-        intent=intent, message=0, items=tuple(asked.get("items", ())), facts=facts, ask_back=asked.get("ask_back", False),
+        intent=intent,
+        message=0,
+        items=tuple(asked.get("items", ())),
+        facts=facts,
+        ask_back=asked.get("ask_back", False),
         cannot_check=asked.get("cannot_check", False),
     )
 
@@ -143,10 +151,16 @@ def _call(index: int, call: Sequence[Any], task: Task, catalogue: Catalogue) -> 
     return ToolResult(**common, value=outcome.value, effects=outcome.effects)
 
 
-def _trajectory(
-    id: str, task: Task, results: tuple[ToolResult, ...], reply: str, skills: Sequence[str]
-) -> Trajectory:
-    turns = [Turn(round=0, harness_release="", weights="", policy=PolicyTurn(calls=tuple(r.call for r in results), stop="calls"), results=results)]
+def _trajectory(id: str, task: Task, results: tuple[ToolResult, ...], reply: str, skills: Sequence[str]) -> Trajectory:
+    turns = [
+        Turn(
+            round=0,
+            harness_release="",
+            weights="",
+            policy=PolicyTurn(calls=tuple(r.call for r in results), stop="calls"),
+            results=results,
+        )
+    ]
     turns.append(Turn(round=1, harness_release="", weights="", policy=PolicyTurn(text=reply)))
     effects: tuple[Effect, ...] = tuple(e for r in results for e in r.effects)
     return Trajectory(
@@ -205,9 +219,7 @@ def figures(judged: Sequence[tuple[Labelled, Scores]]) -> Figures:
 
 
 def disagreements(judged: Sequence[tuple[Labelled, Scores]]) -> list[Disagreement]:
-    return [
-        Disagreement(x, s) for x, s in judged if x.accuracy != s.accuracy or x.effectiveness != s.effectiveness
-    ]
+    return [Disagreement(x, s) for x, s in judged if x.accuracy != s.accuracy or x.effectiveness != s.effectiveness]
 
 
 @lru_cache(maxsize=4)

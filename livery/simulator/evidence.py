@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
+from livery.harness.hooks.builtin.wordlists import straight
 from livery.harness.model import Harness
 from livery.harness.quantities import Quantity, quantities_of, read_quantities
 from livery.shop.catalogue import Catalogue
@@ -39,6 +40,8 @@ class Evidence:
     """Whether more than one thing is asked."""
     variants: Mapping[str, frozenset[str]]
     """Link id -> labels of the variants asked about."""
+    coupons: frozenset[str]
+    """Codes of coupons that the request names."""
     quantity: int
     """Pieces asked about."""
     echo: tuple[Quantity, ...]
@@ -93,8 +96,12 @@ class Evidence:
 
 
 def evidence_of(task: Task, trajectory: Trajectory, harness: Harness, catalogue: Catalogue) -> Evidence:
-    results = [r for r in (*trajectory.context, *trajectory.results) if r.operation and not r.operation.startswith("harness.")]
-    known = [known_of(r.value, str(r.arguments.get("link_id", "") or "")) for r in results if r.ok and not is_stale(r.value)]
+    results = [
+        r for r in (*trajectory.context, *trajectory.results) if r.operation and not r.operation.startswith("harness.")
+    ]
+    known = [
+        known_of(r.value, str(r.arguments.get("link_id", "") or "")) for r in results if r.ok and not is_stale(r.value)
+    ]
     known += [known_of(text) for text in _trusted(task.request, trajectory, harness)]
     gold = tuple(f for a in task.asked for f in a.facts)
     asked = frozenset(i for a in task.asked for i in a.items)
@@ -106,6 +113,9 @@ def evidence_of(task: Task, trajectory: Trajectory, harness: Harness, catalogue:
         asked=asked or frozenset(f.item for f in gold if f.item),
         several=len(task.asked) > 1,
         variants=_variants(task),
+        coupons=frozenset[str]().union(
+            *(c for _, _, c in lexicon_of(catalogue).coupons_in(straight(task.request.text)))
+        ),
         quantity=max((_int(n.arguments.get("quantity", 1)) for n in task.needed), default=1),
         echo=tuple(_echo(task.request, results)),
         said_by_viewer=task.request.text.casefold(),
@@ -136,7 +146,9 @@ def _variants(task: Task) -> Mapping[str, frozenset[str]]:
 def _echo(request: Request, results: Iterable[ToolResult]) -> Iterator[Quantity]:
     yield from (q for q in read_quantities(request.text) if q.kind in _ECHOED)
     for result in results:
-        numbers = {k: v for k, v in result.arguments.items() if isinstance(v, int | float | str) and not isinstance(v, bool)}
+        numbers = {
+            k: v for k, v in result.arguments.items() if isinstance(v, int | float | str) and not isinstance(v, bool)
+        }
         for key, value in numbers.items():
             if isinstance(value, str) and key not in ("variant", "usual_size"):
                 continue

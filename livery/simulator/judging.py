@@ -1,10 +1,10 @@
 """Whether what a reply claims is true: each figure against the facts of its item, in its role.
 
-The rules, in short. A figure must equal a fact of the item it is said of, whose role fits: a plain price is borne out by
-a final price and never by a list price, a fee or a threshold. Where gold has a price of the item, another of its
-prices counts only if the reply names what makes it another (a variant). "About", "just under" and their like may round
-by 1.5 %, in their direction. A range must be told whole. A figure that only a refused coupon's terms hold is wrong unless
-it is denied. Numbers a viewer wrote may be said back, save for money and percentages.
+The rules, in short. A figure must equal a fact of the item it is said of, whose role fits: a plain price is borne out
+by a final price and never by a list price, a fee or a threshold. Where gold has a price of the item, another of its
+prices counts only if the reply names what makes it another (a variant). "About" may round by 1.5 %, "just under" and
+its like by 3 % in their direction. A range must be told whole. A figure that only a refused coupon's terms hold is
+wrong unless it is denied. Numbers a viewer wrote may be said back, save for money and percentages.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from livery.harness.hooks.builtin.wordlists import straight
 from livery.harness.quantities import Quantity, matches
 from livery.shop.matching import STOP_WORDS, tokens
 from livery.simulator import cues
@@ -100,7 +101,9 @@ def _fault(claim: Claim) -> str:
 def _bearing_out(claim: Claim, evidence: Evidence, reply: Reply) -> list[KnownFact] | None:
     """Facts that bear a claim out; None where it claims nothing."""
     q = claim.quantity
-    if q.kind == "number" and claim.role != "" or q.kind == "money":
+    if q.kind == "money" and q.unit == "" and q.text.strip() == str(evidence.quantity):
+        return None  # "$18.40 for 4"
+    if (q.kind == "number" and claim.role != "") or q.kind == "money":
         return _amount(claim, evidence)
     if q.kind == "number":
         return _number(claim, evidence, reply)
@@ -137,18 +140,32 @@ def _amount(claim: Claim, evidence: Evidence) -> list[KnownFact]:
     for fact in evidence.pool("money"):
         if not _same_money(claim, fact) or not (_of_item(claim, fact, evidence) or claim.role == "difference"):
             continue
-        if not _granted(fact, claim):
+        if not _granted(fact, claim) or not _own_coupon(fact, claim, evidence):
             continue
-        if fact.role in fits or (fact.clause and claim.role in _PRICE_ROLES and fact.role in ("", "any", "unit", "total")):
+        if fact.role in fits or (
+            fact.clause and claim.role in _PRICE_ROLES and fact.role in ("", "any", "unit", "total")
+        ):
             if fact.role == "price" and evidence.quantity > 1 and claim.role == "total" and fact.gold < 0:
                 continue
             found.append(fact)
         elif claim.role == "" and fact.role == "fee" and wants_fee and not claim.named:
             found.append(fact)
-        elif claim.role == "" and fact.gold >= 0 and fact.role != "fee" and not wants_price and evidence.gold[fact.gold].required:
+        elif (
+            claim.role == ""
+            and fact.gold >= 0
+            and fact.role != "fee"
+            and not wants_price
+            and evidence.gold[fact.gold].required
+        ):
             found.append(fact)  # the one amount asked for, such as what a coupon gives
         elif claim.role == "" and fact.role == "unit" and evidence.quantity == 1:
             found.append(fact)
+    labels = {f.variant for f in found if f.variant}
+    if labels and claim.role in _PRICE_ROLES:
+        (link, *_) = sorted({f.item for f in found if f.variant})
+        said = _said_variants(claim, link, evidence)
+        if said and not labels & said:
+            return []  # the price of another variant than the one named
     if claim.role in ("", "total") and found and not any(f.gold >= 0 for f in found):
         subject = claim.items or evidence.asked
         if subject & gold_items and (not claim.items or claim.items <= gold_items):
@@ -162,11 +179,11 @@ def _another(fact: KnownFact, claim: Claim, evidence: Evidence) -> bool:
         return True
     said = _said_variants(claim, fact.item, evidence)
     asked = {
-        label for words in evidence.variants.get(fact.item, frozenset()) for label in evidence.lexicon.variants_in(words, fact.item)
+        label
+        for words in evidence.variants.get(fact.item, frozenset())
+        for label in evidence.lexicon.variants_in(words, fact.item)
     }
-    if fact.item in evidence.asked and fact.variant:
-        return fact.variant in said and fact.variant not in asked
-    return bool(said - asked)
+    return fact.variant in said if fact.variant else bool(said - asked)
 
 
 def _said_variants(claim: Claim, link: str, evidence: Evidence) -> frozenset[str]:
@@ -222,19 +239,20 @@ def _number(claim: Claim, evidence: Evidence, reply: Reply) -> list[KnownFact] |
     priced = _amount(claim, evidence)
     if priced:
         return priced
-    if isinstance(q.value, int) and 0 <= q.value <= 2:
+    if isinstance(q.value, int) and (0 <= q.value <= 2 or q.value == evidence.quantity):
         return None
     if _echoed(q, evidence) or _size_said(q, evidence):
-        return [f for f in evidence.gold_known if f.quantity.kind == "size" and str(f.quantity.value) == f"{q.value:g}"] or None
+        return [
+            f for f in evidence.gold_known if f.quantity.kind == "size" and str(f.quantity.value) == f"{q.value:g}"
+        ] or None
     if isinstance(q.value, int) and any(str(f.quantity.value).startswith(f"{q.value}-") for f in evidence.pool("date")):
         return None
-    found = [
+    return [
         f
         for kind in ("count", "measure", "duration", "percent", "number", "size", "link")
         for f in evidence.pool(kind)
         if _of_item(claim, f, evidence) and (matches(q, f.quantity) or _as_written(q, f))
     ]
-    return found
 
 
 def _as_written(q: Quantity, fact: KnownFact) -> bool:
@@ -243,7 +261,7 @@ def _as_written(q: Quantity, fact: KnownFact) -> bool:
 
 
 def _number_known(q: Quantity, evidence: Evidence) -> bool:
-    """"164 to 172, 56 to 66 kg": a number whose unit was guessed from its neighbour's."""
+    """ "164 to 172, 56 to 66 kg": a number whose unit was guessed from its neighbour's."""
     raw = _TENTH.search(q.text)
     return raw is not None and any(
         float(n) == float(raw.group()) for f in evidence.pool("measure") for n in _TENTH.findall(f.quantity.text)
@@ -274,7 +292,9 @@ def _count(claim: Claim, evidence: Evidence, reply: Reply) -> list[KnownFact] | 
         f
         for kind in ("count", "number")
         for f in evidence.pool(kind)
-        if f.role != "stock" and _of_item(claim, f, evidence) and (matches(q, f.quantity) or f.quantity.value == q.value)
+        if f.role != "stock"
+        and _of_item(claim, f, evidence)
+        and (matches(q, f.quantity) or f.quantity.value == q.value)
     ]
     if found:
         return found
@@ -300,9 +320,11 @@ def _stock(claim: Claim, evidence: Evidence) -> list[KnownFact]:
     return [
         f
         for f in evidence.pool("count")
-            if f.role == "stock" and _of_item(claim, f, evidence) and (f.quantity.value == q.value or _rounded(claim, q.value, float(f.quantity.value)))
-            and (not variants or not f.variant or _covers(f.variant, variants))
-    ]  # fmt: skip
+        if f.role == "stock"
+        and _of_item(claim, f, evidence)
+        and (f.quantity.value == q.value or _rounded(claim, q.value, float(f.quantity.value)))
+        and (not variants or not f.variant or _covers(f.variant, variants))
+    ]
 
 
 def _covers(label: str, variants: frozenset[str]) -> bool:
@@ -330,14 +352,28 @@ def _percent(claim: Claim, evidence: Evidence) -> list[KnownFact]:
         if (matches(q, f.quantity) or (q.unit == "" and f.quantity.value == q.value))
         and _of_item(claim, f, evidence)
         and _granted(f, claim)
+        and _own_coupon(f, claim, evidence)
     ]
+
+
+def _own_coupon(fact: KnownFact, claim: Claim, evidence: Evidence) -> bool:
+    """Whether a term is of the coupon that is spoken of: named beside it, else in the request."""
+    if not fact.coupon or (claim.quantity.kind == "money" and claim.role not in ("threshold", "saving", "cap")):
+        return True
+    said = [codes for _, _, codes in evidence.lexicon.coupons_in(straight(claim.written[1]))]
+    meant = frozenset[str]().union(*said) if said else evidence.coupons
+    return not meant or fact.coupon in meant or straight(fact.coupon) in straight(claim.written[1])
 
 
 def _granted(fact: KnownFact, claim: Claim) -> bool:
     """Whether a refused coupon's figure may be told: where it is denied, or said to be for members."""
     if not fact.refused or claim.denied or cues.DENIAL.search(claim.clause):
         return True
-    return bool(cues.MEMBERS.search(fact.refused) and cues.MEMBERS.search(claim.clause) and cues.MEMBERS_ONLY.search(fact.refused))
+    return bool(
+        cues.MEMBERS.search(fact.refused)
+        and cues.MEMBERS.search(claim.clause)
+        and cues.MEMBERS_ONLY.search(fact.refused)
+    )
 
 
 def _in_context(claim: Claim, evidence: Evidence, found: list[KnownFact]) -> list[KnownFact]:

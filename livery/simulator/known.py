@@ -51,6 +51,8 @@ class KnownFact:
     """Straight text of the rule it stands in; empty for a typed field."""
     refused: str = ""
     """Why the coupon or promotion it belongs to is not part of the price."""
+    coupon: str = ""
+    """Code of the coupon, or name of the promotion, whose terms it is of."""
     low_end: bool = False
     high_end: bool = False
     """Of a range: "2-5 days"."""
@@ -68,6 +70,8 @@ class Known:
     """Everything it holds in words, straight."""
     rules: tuple[str, ...] = ()
     """Free texts, straight: policies, answers, notes."""
+    questions: tuple[str, ...] = ()
+    """Questions that answers of a FAQ belong to."""
     names: tuple[tuple[str, str], ...] = ()
     status: tuple[tuple[str, str, str], ...] = ()
     """(link id, variant or "", on_sale | sold_out | discontinued | upcoming)."""
@@ -103,6 +107,7 @@ def _known(written: str, item: str) -> Known:
         by_kind={k: tuple(v) for k, v in by_kind.items()},
         text=straight(written),
         rules=tuple(reader.rules),
+        questions=tuple(reader.questions),
         names=tuple(reader.names),
         status=tuple(reader.status),
         ships=tuple(reader.ships),
@@ -110,7 +115,7 @@ def _known(written: str, item: str) -> Known:
         refused=tuple(reader.refused),
         later=frozenset(reader.later),
         cheapest=reader.cheapest,
-        items=frozenset({f.item for f in reader.facts} | {link for _, link in reader.names}) - {""},
+        items=frozenset({f.item for f in reader.facts} | reader.links) - {""},
     )
 
 
@@ -120,6 +125,9 @@ class _Reader:
     def __init__(self) -> None:
         self.facts: list[KnownFact] = []
         self.rules: list[str] = []
+        self.questions: list[str] = []
+        self.coupon = ""
+        self.links: set[str] = set()
         self.names: list[tuple[str, str]] = []
         self.status: list[tuple[str, str, str]] = []
         self.ships: list[tuple[str, bool]] = []
@@ -155,6 +163,8 @@ class _Reader:
             self.cheapest = link_of(value)
         own = link_of(value)
         item = own or item
+        if own:
+            self.links.add(own)
         name = value.get("name")
         if own and isinstance(name, str):
             self.names.append((name, own))
@@ -167,6 +177,9 @@ class _Reader:
             self.status.append((item, variant, "on_sale"))
         self._coupon(value, key)
         why = str(value.get("why", "")) if key == "not_used" else refused
+        outer = self.coupon
+        named = value.get("coupon") or value.get("code") or (value.get("name") if "terms" in value else None)
+        self.coupon = str(named) if named else outer
         for k, v in value.items():
             if k in ("variants", "stock") and isinstance(v, Mapping):
                 for said, count in v.items():
@@ -187,6 +200,7 @@ class _Reader:
                     self.walk(ranges, k, item, said, "")
             elif k not in ("name", "link_id", "link", "variant", "score"):
                 self.walk(v, k, item, variant, why if why or k != "not_used" else "not used")
+        self.coupon = outer
 
     def _coupon(self, value: Mapping[str, JSON], key: str) -> None:
         code = value.get("coupon")
@@ -202,14 +216,24 @@ class _Reader:
 
     def _string(self, value: str, key: str, item: str, variant: str, refused: str) -> None:
         low = straight(value)
-        if key in ("text", "answer", "note", "reason", "terms", "why", "claim", "with", "specs", "points", "topic") or len(value) > 24:
+        if key == "question":
+            self.questions.append(value)
+        if (
+            key in ("text", "answer", "note", "reason", "terms", "why", "claim", "with", "specs", "points", "topic")
+            or len(value) > 24
+        ):
             self.rules.append(low)
         if key in ("size", "sizes", "at", "currency", "cut_off", "尺码", "码数", "鞋码"):
             self._typed(value, key if key not in ("尺码", "码数", "鞋码") else "size", item, variant, refused)
             if key != "at":
                 return
         read = read_quantities(value)
-        ends = [0, *(m.end() for m in cues.SENTENCE.finditer(low)), *(m.end() for m in cues.CLAUSE.finditer(low)), len(low)]
+        ends = [
+            0,
+            *(m.end() for m in cues.SENTENCE.finditer(low)),
+            *(m.end() for m in cues.CLAUSE.finditer(low)),
+            len(low),
+        ]
         for i, q in enumerate(read):
             start = max((e for e in ends if e <= q.start), default=0)
             end = min((e for e in ends if e > q.start), default=len(low))
@@ -219,7 +243,17 @@ class _Reader:
             low_end = i + 1 < len(read) and self._joined(low, q, read[i + 1])
             high_end = i > 0 and self._joined(low, read[i - 1], q)
             self.facts.append(
-                KnownFact(_unplaced(q), role, item, variant, low[start:end] if len(low) > 12 else "", refused, low_end, high_end)
+                KnownFact(
+                    _unplaced(q),
+                    role,
+                    item,
+                    variant,
+                    low[start:end] if len(low) > 12 else "",
+                    refused,
+                    self.coupon,
+                    low_end,
+                    high_end,
+                )
             )
 
     @staticmethod
@@ -231,7 +265,7 @@ class _Reader:
             self._add(q, "", item, variant, refused)
 
     def _add(self, q: Quantity, role: str, item: str, variant: str, refused: str) -> None:
-        self.facts.append(KnownFact(_unplaced(q), role, item, variant, "", refused))
+        self.facts.append(KnownFact(_unplaced(q), role, item, variant, "", refused, self.coupon))
 
 
 def _unplaced(q: Quantity) -> Quantity:

@@ -9,12 +9,32 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from livery.harness.hooks.builtin.wordlists import straight
 from livery.shop.catalogue import Catalogue, Product
 
-_NO_HEAD = frozenset("set box boxes jar mix trio pack one case cover snack bar lotion bottle shoes pants cream".split())
+_NO_HEAD = frozenset(
+    [
+        "set",
+        "box",
+        "boxes",
+        "jar",
+        "mix",
+        "trio",
+        "pack",
+        "one",
+        "case",
+        "cover",
+        "snack",
+        "bar",
+        "lotion",
+        "bottle",
+        "shoes",
+        "pants",
+        "cream",
+    ]
+)
 _WORD = re.compile(r"[a-z]{3,}$")
 _NONE: frozenset[str] = frozenset()
 
@@ -50,6 +70,11 @@ class Lexicon:
     known: frozenset[str] = _NONE
     """Every link id."""
 
+    @cached_property
+    def all_codes(self) -> frozenset[str]:
+        """Codes of all coupons known by name."""
+        return frozenset[str]().union(*self.codes.values())
+
     def mentions(self, low: str) -> list[Mention]:
         """Products named in straight text, in order, the longest names first."""
         if self.products is None:
@@ -63,6 +88,14 @@ class Lexicon:
         if self.coupons is None:
             return []
         return [(m.start(), m.end(), self.codes[m.group()]) for m in self.coupons.finditer(low)]
+
+    def names_each(self, text: str, link: str) -> bool:
+        """Whether ``text`` gives a value of every option: "orange S, M and L", and not just "orange"."""
+        options = self.options.get(link)
+        if options is None:
+            return False
+        said = {name for pattern, name in options.values.values() if pattern.search(text)}
+        return said == {name for _, name in options.values.values()}
 
     def variants_in(self, text: str, link: str) -> frozenset[str]:
         """Labels of the variants of ``link`` that ``text`` speaks of; empty where it names none."""
@@ -91,7 +124,9 @@ def lexicon_of(catalogue: Catalogue) -> Lexicon:
 
 def _of_catalogue(catalogue: Catalogue) -> Lexicon:
     terms: dict[str, set[str]] = {}
-    other = straight(" ".join((catalogue.store, *(p.name for p in catalogue.promotions), *(p.text for p in catalogue.policies))))
+    other = straight(
+        " ".join((catalogue.store, *(p.name for p in catalogue.promotions), *(p.text for p in catalogue.policies)))
+    )
     elsewhere = frozenset(re.findall(r"[a-z]+", other))
     for product in catalogue.products:
         for name in (product.name, *product.aliases):

@@ -21,7 +21,9 @@ from livery.simulator.lexicon import Lexicon, Mention
 Rounding = Literal["", "near", "under", "over"]
 
 _LETTER = re.compile(r"(?<![A-Za-z0-9'&.+-])(?:[2-6]?X{0,3}[SL]|M|\dX)(?![A-Za-z0-9'&+-]|\.[a-z])")
-_SIZE_WORD = re.compile(r"(?<![a-z-])(?:extra[- ])?(?:small|medium|large)(?![a-z-])(?! (?:order|number|amount|print|ice))")
+_SIZE_WORD = re.compile(
+    r"(?<![a-z-])(?:extra[- ])?(?:small|medium|large)(?![a-z-])(?! (?:order|number|amount|print|ice))"
+)
 _SIZE_VALUES = {"small": "S", "medium": "M", "large": "L", "extra small": "XS", "extra large": "XL"}
 _ONE_LONG = re.compile(r"(?<![第每任哪统])一(年|个月|周|小时)(?![四到])")
 _LONG = {"年": (12, "month"), "个月": (1, "month"), "周": (604_800, "s"), "小时": (3_600, "s")}
@@ -30,7 +32,10 @@ _FOLLOWS = re.compile(r"\s?(?:for|on|with|is for|的)?\s?(?:the |an? |our |your 
 _AGAINST = re.compile(r"(?:versus|vs\.?|against|compared (?:to|with))\s*$|比\s*$")
 _GIVES = re.compile(r"\s?(?:coupon|券)?\s?(?:for|gives?(?: you)?|is|=|:|：|worth|能?可?减)?\s?")
 _STOCK_AFTER = re.compile(r"\s?(?:[a-z]+ )?(?:left|in stock|available|remaining|more in)|\s?(?:现货|库存|了?就没)")
-_STOCK_BEFORE = re.compile(r"(?:have|got|has|stock(?: of)?|there(?:'s| is| are)(?: only| just| exactly)?|left:?|剩(?:下|了|余)?|库存(?:还有|有|是|为)?|有|还有|仅剩|就|只有)\s*(?:about|around|only|just|exactly|大概)?\s*$")
+_STOCK_BEFORE = re.compile(
+    r"(?:have|got|has|stock(?: of)?|there(?:'s| is| are)(?: only| just| exactly)?|left:?"
+    r"|剩(?:下|了|余)?|库存(?:还有|有|是|为)?|有|还有|仅剩|就|只有)\s*(?:about|around|only|just|exactly|大概)?\s*$"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +105,10 @@ def _read(text: str, language: str) -> tuple[Quantity, ...]:
         if not any(a <= m.start() < b for a, b in taken):
             found.append(Quantity("duration", value, unit, m.group(), m.start(), m.end()))
     found.sort(key=lambda q: q.start)
+    for i, q in enumerate(found):
+        if q.kind == "money" and (m := cues.OTHER_DOLLARS.search(text.lower(), q.start, q.end + 22)):
+            unit = cues.DOLLARS.get(m.group("whose"), m.group("whose").upper())
+            found[i] = Quantity("money", q.value, unit, q.text, q.start, q.end)
     merged: list[Quantity] = []
     for q in found:
         last = merged[-1] if merged else None
@@ -142,9 +151,7 @@ def _inside(q: Quantity, mentions: Sequence[Mention], coupons: Sequence[tuple[in
     )
 
 
-def _mentions(
-    low: str, quantities: Sequence[Quantity], lexicon: Lexicon, asked: frozenset[str]
-) -> tuple[Mention, ...]:
+def _mentions(low: str, quantities: Sequence[Quantity], lexicon: Lexicon, asked: frozenset[str]) -> tuple[Mention, ...]:
     found = lexicon.mentions(low)
     found += [
         Mention(q.start, q.end, frozenset({str(q.value)}))

@@ -20,7 +20,27 @@ from livery.simulator.reading import Reply
 
 Status = Literal["there", "sold_out", "discontinued", "upcoming"]
 
-_YES_NO_FILL = frozenset("do does is are can it they the this that have has with any you i my".split())
+_YES_NO_FILL = frozenset(
+    [
+        "do",
+        "does",
+        "is",
+        "are",
+        "can",
+        "it",
+        "they",
+        "the",
+        "this",
+        "that",
+        "have",
+        "has",
+        "with",
+        "any",
+        "you",
+        "i",
+        "my",
+    ]
+)
 
 
 _NO_VARIANT = re.compile(r"\W*(?:sorry,? )?(?:no|not in|没有?|无)(?![a-z])")
@@ -35,10 +55,18 @@ class StockStatement:
     """Whether the items are those of an earlier sentence."""
     variants: frozenset[str]
     """Labels spoken of; empty where it names none."""
+    each: bool
+    """Whether it names every one of them by all its options."""
 
 
-def stock_statements(reply: Reply, lexicon: Lexicon, asked: frozenset[str]) -> list[StockStatement]:
-    """Everything the reply says about whether something can be had."""
+def stock_statements(
+    reply: Reply, lexicon: Lexicon, asked: frozenset[str], labels: frozenset[str] = frozenset()
+) -> list[StockStatement]:
+    """Everything the reply says about whether something can be had.
+
+    Args:
+        labels: of the variants asked about; "S is gone" of sage leggings is said of sage S.
+    """
     found: list[StockStatement] = []
     last: frozenset[str] = frozenset()
     for start, end in reply.clauses:
@@ -50,19 +78,21 @@ def stock_statements(reply: Reply, lexicon: Lexicon, asked: frozenset[str]) -> l
             continue
         links = last or asked
         statuses = _statuses(clause)
-        if not statuses and not _NO_VARIANT.match(clause):
+        if not statuses and not (_NO_VARIANT.match(clause) or cues.HAVE.search(clause)):
             continue
         variants = frozenset[str]().union(*(lexicon.variants_in(reply.text[start:end], x) for x in links))
-        if not statuses:  # "no mustard M, sorry"
+        if not statuses:  # "no mustard M, sorry", "we have cream"
             if not variants:
                 continue
-            statuses = ("sold_out",)
+            statuses = ("sold_out",) if _NO_VARIANT.match(clause) else ("there",)
+        variants = (variants & labels) or variants
+        each = any(lexicon.names_each(reply.text[start:end], x) for x in links)
         if not variants:
             s_start, s_end = sentence
             if len(_in_sentence(reply, s_start, s_end)) == 1:
                 said = reply.text[s_start:s_end]
                 variants = frozenset[str]().union(*(lexicon.variants_in(said, x) for x in links))
-        found += [StockStatement(s, last, carried, variants) for s in statuses]
+        found += [StockStatement(s, last, carried, variants, each) for s in statuses]
     return found
 
 
@@ -138,7 +168,11 @@ def free_statements(reply: Reply, *, shipping: bool = False) -> list[FreeStateme
         rest = cues.FREE_SHIPPING.sub(" ", clause)
         for m in cues.FREE.finditer(rest):
             if not cues.NOT_FREE.search(clause) and not cues.DENIAL.search(rest[max(0, m.start() - 10) : m.start()]):
-                about = shipping and "free" in m.group() and not reply.subject(start, end) or cues.FREE_SHIPPING.search(reply.low[:end]) is not None or "shipping" in reply.low[:start]
+                about = (
+                    (shipping and "free" in m.group() and not reply.subject(start, end))
+                    or cues.FREE_SHIPPING.search(reply.low[:end]) is not None
+                    or "shipping" in reply.low[:start]
+                )
                 found.append(FreeStatement(about, m.group(), clause))
     return found
 
@@ -252,7 +286,34 @@ def worded(reply: Reply, wordings: Iterable[str]) -> bool:
     return False
 
 
-_BARE = frozenset("yes no yes. no. left over starts is on not on 没有 可以 开始 不 没 能 有 是的 有的 过了 不在 带 方便".split()) | {"is on", "not on"}
+_BARE = frozenset(
+    [
+        "yes",
+        "no",
+        "yes.",
+        "no.",
+        "left",
+        "over",
+        "starts",
+        "is",
+        "on",
+        "not",
+        "on",
+        "没有",
+        "可以",
+        "开始",
+        "不",
+        "没",
+        "能",
+        "有",
+        "是的",
+        "有的",
+        "过了",
+        "不在",
+        "带",
+        "方便",
+    ]
+) | {"is on", "not on"}
 
 
 @lru_cache(maxsize=8192)

@@ -162,7 +162,7 @@ class Scores(Frozen):
 
     accuracy: Literal[0, 1]
     """No wrong or unsupported fact, no forbidden claim or promise."""
-    effectiveness: Literal[0, 0.5, 1]
+    effectiveness: float = Field(ge=0, le=1, multiple_of=0.5)
     """Intents met: none, some, all."""
     tool_rationality: float = Field(ge=0, le=1)
     """Needed operations called with the right arguments, nothing repeated or invalid."""

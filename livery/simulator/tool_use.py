@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from livery.harness.model import Harness
 from livery.shop.matching import fold
@@ -113,7 +113,14 @@ def _alike(found: JSON, wanted: JSON) -> bool:
     return found == wanted or (isinstance(wanted, str) and isinstance(found, int) and str(found) == wanted)
 
 
-_DEFAULTS: Mapping[str, Any] = {"quantity": 1, "member": False, "variant": "", "link_id": "", "limit": 3, "coupons": None}
+_DEFAULTS: Mapping[str, Any] = {
+    "quantity": 1,
+    "member": False,
+    "variant": "",
+    "link_id": "",
+    "limit": 3,
+    "coupons": None,
+}
 
 
 def _same(found: object, wanted: object, key: str) -> bool:
@@ -126,8 +133,8 @@ def _same(found: object, wanted: object, key: str) -> bool:
     if isinstance(found, int | float) and isinstance(wanted, int | float):
         return float(found) == float(wanted)
     if isinstance(found, list | tuple) and isinstance(wanted, list | tuple):
-        return _texts(found) == _texts(wanted)
-    return _text(found) == _text(wanted)
+        return _texts(cast("Sequence[object]", found)) == _texts(cast("Sequence[object]", wanted))
+    return _text(cast(object, found)) == _text(cast(object, wanted))
 
 
 def _texts(values: Sequence[object]) -> list[str]:
