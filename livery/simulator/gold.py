@@ -101,7 +101,7 @@ def status(result: Result, item: str, *, required: bool = True) -> list[GoldFact
         )
     ]
     if "on_sale_at" in result:
-        facts.append(day("on_sale_at", result["on_sale_at"], item))
+        facts.append(day("on_sale_at", result["on_sale_at"], item, required=required))
     return facts
 
 

@@ -1,0 +1,134 @@
+"""Rollouts: a task played under a harness by a policy, in the agent's own loop, and what it earned.
+
+The loop is `livery.agent.Agent`; there is no second one. Worlds are kept, faults are planned by the task, and slow ones
+take virtual time, so that a rollout takes as long as its computing.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from livery.agent.live_harness import LiveHarness
+from livery.agent.loop import Agent
+from livery.harness.digest import harness_digest
+from livery.harness.model import Harness
+from livery.policies.policy import Policy
+from livery.shop.operations import Operations
+from livery.shop.registry import shop_operations
+from livery.simulator.faults import Sleep, no_sleep, operations_for
+from livery.simulator.task import Scores, Task
+from livery.simulator.verifier import verify
+from livery.simulator.worlds import world_of
+from livery.types import Trajectory
+
+OPERATIONS: Final = shop_operations()
+
+
+@dataclass(frozen=True, slots=True)
+class Rollout:
+    """One task as it was played."""
+
+    task: Task
+    trajectory: Trajectory
+    scores: Scores
+
+
+def live_of(harness: Harness | LiveHarness, *, deadline_s: float | None = None) -> LiveHarness:
+    """A harness ready to run over the shop's operations.
+
+    Args:
+        deadline_s: another time limit than its own, for a teacher or a machine that is slower than a room's.
+    """
+    if isinstance(harness, LiveHarness):
+        return harness
+    release = harness_digest(harness)
+    if deadline_s is not None:
+        harness = harness.replace(limits=harness.limits.model_copy(update={"deadline_s": deadline_s}))
+    return LiveHarness(harness, release, OPERATIONS)
+
+
+async def rollout(
+    task: Task,
+    harness: Harness | LiveHarness,
+    policy: Policy,
+    *,
+    seed: int | None = None,
+    operations: Operations = OPERATIONS,
+    sleep: Sleep = no_sleep,
+    info: Mapping[str, Any] | None = None,
+) -> tuple[Trajectory, Scores]:
+    """Play one task.
+
+    Args:
+        seed: for policies that sample, and for the oracle's choices.
+        operations: what the task's faults are laid over.
+        sleep: what slow operations wait by; by default nothing waits.
+        info: more for scripted policies; task and harness are given anyway. Models see none of it.
+
+    Returns:
+        The trajectory and what it earned. Nothing is raised for what policy, hooks or tools do.
+    """
+    live = live_of(harness)
+    catalogue = world_of(task.world).catalogue
+    agent = Agent(
+        policy=policy,
+        operations=operations_for(task, operations, sleep),
+        catalogue=lambda: catalogue,
+        clock=lambda: task.request.created_at,
+    )
+    told = {"task": task, "harness": live.harness, **(info or {})}
+    trajectory = await agent.answer(task.request, live, seed=seed, info=told)
+    return trajectory, verify(task, trajectory, live.harness, catalogue=catalogue)
+
+
+async def rollouts(
+    tasks: Iterable[Task],
+    harness: Harness | LiveHarness | Callable[[Task], Harness | LiveHarness],
+    policy: Policy,
+    *,
+    concurrency: int = 1,
+    seed: int | None = None,
+    progress: Callable[[Rollout], None] | None = None,
+) -> AsyncIterator[Rollout]:
+    """Play tasks side by side; each is given as soon as it is done, so not always in order.
+
+    Args:
+        harness: one for all, or which each task is played under.
+        concurrency: how many are played at a time: one for the oracle, more for an endpoint.
+        progress: told of each.
+
+    Raises:
+        ValueError: a concurrency below one.
+    """
+    if concurrency < 1:
+        raise ValueError(f"found concurrency {concurrency}; expected at least 1")
+    shared = None if callable(harness) else live_of(harness)
+    choose = harness if callable(harness) else lambda _: shared
+
+    async def one(task: Task) -> Rollout:
+        chosen = choose(task)
+        assert chosen is not None  # only where a shared one was made
+        trajectory, scores = await rollout(task, chosen, policy, seed=seed)
+        return Rollout(task, trajectory, scores)
+
+    waiting = iter(tasks)
+    running: set[asyncio.Task[Rollout]] = set()
+    try:
+        while True:
+            while len(running) < concurrency and (task := next(waiting, None)) is not None:
+                running.add(asyncio.ensure_future(one(task)))
+            if not running:
+                return
+            done, running = await asyncio.wait(running, return_when=asyncio.FIRST_COMPLETED)
+            for finished in done:
+                result = finished.result()
+                if progress is not None:
+                    progress(result)
+                yield result
+    finally:
+        for task_ in running:
+            task_.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
