@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from functools import lru_cache
 
 from livery.harness.hooks.builtin.personal_data import personal_data
-from livery.harness.hooks.builtin.wordlists import Category, Match, categories, find, supported
+from livery.harness.hooks.builtin.wordlists import Category, Match, categories, find, straight, supported
 from livery.shop.matching import tokens
 from livery.simulator import cues, statements
 from livery.simulator.evidence import Evidence
@@ -83,7 +83,13 @@ def _end_faults(task: Task, reply: Reply, evidence: Evidence) -> list[str]:
     today = datetime.fromtimestamp(task.request.state.now, UTC).date().isoformat()
     if not any(f.required and f.key == "ends_at" and str(f.value) > today for f in evidence.gold):
         return []
-    over = [reply.low[a:b] for a, b in reply.clauses if cues.EXPIRED.search(reply.low[a:b])]
+    dated = [c.quantity.start for c in reply.claims if c.quantity.kind == "date"]
+    over = [
+        reply.low[a:b]
+        for a, b in reply.clauses
+        # With its day told ("活动8月6日结束") the day says whether it runs.
+        if cues.OVER_NOW.search(reply.low[a:b]) and not any(a <= at < b for at in dated)
+    ]
     return [f"accuracy: {c.strip()!r}, but it runs" for c in over if not cues.DENIAL.search(c)]
 
 
@@ -254,6 +260,8 @@ def free_holds(free: statements.FreeStatement, evidence: Evidence) -> bool:
 def _coupon_faults(reply: Reply, evidence: Evidence) -> list[str]:
     """Coupons told as part of the price that are not."""
     faults: list[str] = []
+    golden = {straight(w) for f in evidence.gold if f.key == "promotion" for w in f.wordings}
+    running = {c for c in evidence.refused if straight(c) in golden}
     for start, end in reply.clauses:
         clause = reply.low[start:end]
         for at, _, codes in reply.coupons:
@@ -267,6 +275,8 @@ def _coupon_faults(reply: Reply, evidence: Evidence) -> list[str]:
                 continue
             if end and reply.low[end - 1] in "?？":
                 continue
+            if codes & running:
+                continue  # asked what runs: it does, whether or not a price that was asked beside it uses it
             if "member" in "".join(evidence.refused[c] for c in codes) and re.search(
                 r"if|members? (?:can|get)|会员(?:可|能)", clause
             ):

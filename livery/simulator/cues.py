@@ -180,7 +180,7 @@ GONE: Final = re.compile(
     r"(?:isn't|not) around|none (?:left|remaining|available)|no(?: more)?(?: [a-z0-9]+){0,4} (?:left|"
     r"in stock|available)|nothing left"
     r"|run out|ran out|all gone|(?:is|are|'s|was|all) (?:now |already |sadly |completely )?gone|"
-    r"unavailable|zero left|0 left|(?:aren't|isn't|not|n't|no longer)(?: [a-z]+){0,3} (?:available|"
+    r"unavailable|zero left|(?<!\d)0 left|(?:aren't|isn't|not|n't|no longer)(?: [a-z]+){0,3} (?:available|"
     r"in stock|left)"
     r"|(?:don't|do not|doesn't|no longer) (?:have|stock|carry)(?! to)(?: (?:it|that|this|them|any))?)"
     r"|空了|没剩|清空|没货|没有(?:了|现货|货|库存)|没(?:有)?(?:现)?货|没了|没有(?:哦|啦|咯|的|"
@@ -193,7 +193,7 @@ ENDED: Final = re.compile(
     r"下架|不(?:再)?卖|停产|不生产|绝版|不做了|停售"
 )
 UNOPENED: Final = re.compile(
-    r"not yet|(?:not|isn't|n't|before it)(?: [a-z]+){0,2} on sale|(?:hasn't|not) (?:opened|started|"
+    r"not yet|(?:not|n't) (?:available|out|open) yet|(?:not|isn't|n't|before it)(?: [a-z]+){0,2} on sale|(?:hasn't|not) (?:opened|started|"
     r"launched|released)|(?:have to|must|please|to) wait|wait (?:until|till)|goes on sale|go on sale|"
     r"opens? (?:on|up)|sales? opens?|upcoming|launch(?:es|ing)? on"
     r"|未开售|没(?:有)?开(?:售|卖)|没到开售|还?不能(?:买|拍|下单)|暂(?:时)?(?:未|不能)(?:开售|买|拍)|"
@@ -205,7 +205,7 @@ THERE: Final = re.compile(
     r"available (?:now|again|today)|(?:is|are|'s) (?:here|left|ready)|on the shel(?:f|ves)|yes,? we do|"
     r"(?:still|do|we|'ve|yes|also)(?: do| still)? (?:have|got)(?! (?:to|a (?:lot|great)))(?: (?:it|that|"
     r"this|them|some|a few|a couple|plenty|one|\d+|lots))|(?:\d+|one|two|three|four|five|six|seven|"
-    r"eight|nine|ten|a few|some|plenty|several|dozen|couple)(?: [a-z]+){0,3} (?:left|remaining)|plenty"
+    r"eight|nine|ten|a few|some|plenty|several|dozen|couple)(?: [a-z]+){0,3} (?:left(?! (?:our|the|us|your))|remaining)|plenty"
     r"|(?:can|may|could)(?: still)? (?:buy|order|get|grab|purchase)(?: it| one| yours| the)|"
     r"go ahead and (?:order|buy|grab)|order (?:yours|it) now|(?:is|are|'s) on sale(?! (?:on|from|in))|"
     r"you're in luck|(?:grab|get) yours"
@@ -216,7 +216,8 @@ THERE: Final = re.compile(
     r"还有(?=\s*[。！,，!.]|\s*$)|就能下单|就(?:剩)?[\d一二两三四五六七八九十]+[件双条个盒瓶]"
 )
 COMES_BACK: Final = re.compile(
-    r"(?:will|'ll|gonna|going to)(?: be)?(?: [a-z]+)? (?:back|restock(?:ed)?|return|re-?stocked)|"
+    r"(?:will|'ll|gonna|going to)(?: be)?(?: [a-z]+)? "
+    r"(?:(?<!get )(?<!write )back(?! to you)|restock(?:ed)?|return|re-?stocked)|"
     r"back (?:in stock )?(?:on|in|next|by|this|soon|tomorrow)|restock(?:s|ing|ed)?(?: it)? (?:soon|on|"
     r"next|in|by|this|tomorrow)|comes? back (?:on|in|next|soon|tomorrow)"
     r"|(?:会|就|要|再|马上|下周[一二三四五六日天]?|明天|后天|过几天|月底|月初|"
@@ -229,7 +230,7 @@ BACK_KNOWN: Final = re.compile(r"back|restock|notify|补|到货|返场|回货")
 NO_SHIP: Final = re.compile(
     r"(?:not|n't|cannot|never|unable to|aren't able to|no longer)(?: [a-z]+){0,3} (?:ship|deliver|send|"
     r"mail|go (?:to|there)|be (?:sent|shipped)|reach|get (?:it|that|this))|(?:not|n't) serve|(?:outside|"
-    r"not in|beyond)(?: [a-z]+){0,2} (?:delivery|shipping)|no (?:shipping|delivery)|excluded"
+    r"not in|beyond)(?: [a-z]+){0,2} (?:delivery|shipping)|no (?:shipping|delivery)(?! (?:fee|cost|charge))|excluded"
     r"|不(?:能|可以|可)?(?:发|寄|配送|送)(?!票)|[发寄送]不[了到]|不(?:支持|在)[^，。]{0,6}(?:发|寄|"
     r"配送|地区|范围)?|无法(?:发|寄|配送|送)|暂不|"
     r"没(?:有)?开通|未开通|到不了|暂时没法"
@@ -408,3 +409,10 @@ OTHER_DOLLARS: Final = re.compile(
     r"nzd)(?: dollars?|(?<=d))(?![a-z])"
 )
 DOLLARS: Final = {"canadian": "CAD", "australian": "AUD", "hong kong": "HKD", "singapore": "SGD", "new zealand": "NZD"}
+OVER_NOW: Final = re.compile(
+    r"expired|(?:has |have |already )?ended|is over|no longer valid|(?<![a-z])over already"
+    r"|已(?:经)?(?:结束|过期)|结束了|过期|失效|作废"
+)
+"""That a promotion is over; "结束" alone tells when it will be."""
+EACH_COSTS: Final = re.compile(r"(?:costs?|pay|only|just|到手|只要|价)\s*$")
+"""What stands before a price, so that "pay 4" is none of the pieces asked for."""

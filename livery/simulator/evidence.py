@@ -44,6 +44,8 @@ class Evidence:
     """Codes of coupons that the request names."""
     quantity: int
     """Pieces asked about."""
+    quantities: frozenset[int]
+    """How many are asked about, of each thing."""
     echo: tuple[Quantity, ...]
     said_by_viewer: str
 
@@ -117,6 +119,7 @@ def evidence_of(task: Task, trajectory: Trajectory, harness: Harness, catalogue:
             *(c for _, _, c in lexicon_of(catalogue).coupons_in(straight(task.request.text)))
         ),
         quantity=max((_int(n.arguments.get("quantity", 1)) for n in task.needed), default=1),
+        quantities=frozenset(_int(n.arguments["quantity"]) for n in task.needed if "quantity" in n.arguments),
         echo=tuple(_echo(task.request, results)),
         said_by_viewer=task.request.text.casefold(),
     )

@@ -103,6 +103,8 @@ def _bearing_out(claim: Claim, evidence: Evidence, reply: Reply) -> list[KnownFa
     q = claim.quantity
     if q.kind == "money" and q.unit == "" and q.text.strip() == str(evidence.quantity):
         return None  # "$18.40 for 4"
+    if q.kind == "number" and q.value in evidence.quantities and not (cues.EACH_COSTS.search(reply.low[: q.start])):
+        return None  # "in total 4 of it come to"
     if (q.kind == "number" and claim.role != "") or q.kind == "money":
         return _amount(claim, evidence)
     if q.kind == "number":
@@ -470,14 +472,14 @@ def _sizes(claims: Iterable[Claim], reply: Reply, evidence: Evidence, verdict: V
             if cues.GONE.search(claim.clause) or cues.THERE.search(claim.clause):
                 if said not in right and not _size_known(said, evidence):
                     verdict.faults.append(f"accuracy: nothing is known of size {claim.quantity.text!r}")
-                if not gold:
+                if not gold or said not in right:  # a size that is there, or gone: no advice
                     continue
             if said in right:
                 mentioned |= {f.gold for f in gold if _size(f.quantity) == said}
             else:
                 wrong = True
                 verdict.faults.append(f"accuracy: size {claim.quantity.text!r} is not what the chart says")
-        elif said not in right and not _size_known(said, evidence):
+        elif said not in right and not _size_known(said, evidence) and claim.quantity.text.lower() not in evidence.text:
             verdict.faults.append(f"accuracy: nothing is known of size {claim.quantity.text!r}")
     if len(right) > 1 and len(mentioned) == 1 and cues.ONLY.search(reply.low):
         verdict.faults.append("accuracy: more than one size fits")

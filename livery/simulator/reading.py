@@ -28,7 +28,9 @@ _SIZE_VALUES = {"small": "S", "medium": "M", "large": "L", "extra small": "XS", 
 _ONE_LONG = re.compile(r"(?<![第每任哪统])一(年|个月|周|小时)(?![四到])")
 _LONG = {"年": (12, "month"), "个月": (1, "month"), "周": (604_800, "s"), "小时": (3_600, "s")}
 _WORD_CENTS = re.compile(r"(?:dollars?|bucks|pounds?|euros?)$")
-_FOLLOWS = re.compile(r"\s?(?:for|on|with|is for|的)?\s?(?:the |an? |our |your |that )?$")
+_FOLLOWS = re.compile(
+    r"\s?(?:for|on|with|is for|的)?\s?(?:the |an? |our |your |that )?(?:link |item |number |no\.? ?|#)?$"
+)
 _AGAINST = re.compile(r"(?:versus|vs\.?|against|compared (?:to|with))\s*$|比\s*$")
 _GIVES = re.compile(r"\s?(?:coupon|券)?\s?(?:for|gives?(?: you)?|is|=|:|：|worth|能?可?减)?\s?")
 _STOCK_AFTER = re.compile(r"\s?(?:[a-z]+ )?(?:left|in stock|available|remaining|more in)|\s?(?:现货|库存|了?就没)")

@@ -21,7 +21,7 @@ from livery.harness.model import Harness
 from livery.shop.matching import fold
 from livery.simulator.evidence import encode, is_stale
 from livery.simulator.task import Intent, Needed, Task
-from livery.types import JSON, ErrorKind, ToolResult, Trajectory
+from livery.types import JSON, ErrorKind, Route, ToolResult, Trajectory
 
 INVALID = 0.2
 REPEATED = 0.1
@@ -36,6 +36,8 @@ _HAND_OFF = Needed(operation="room.hand_off")
 
 def tool_rationality(task: Task, trajectory: Trajectory) -> tuple[float, list[str]]:
     """The score and a reason for each loss."""
+    if _handed_over_unasked(task, trajectory):
+        return 1.0, []
     results = [r for r in trajectory.results if not r.operation.startswith("harness.")]
     needed = [*task.needed]
     if task.hand_off and not any(n.operation == "room.hand_off" for n in needed):
@@ -44,10 +46,11 @@ def tool_rationality(task: Task, trajectory: Trajectory) -> tuple[float, list[st
     unmet = [n for n in needed if not any(_meets(r, n) for r in results)]
     score = 1.0 - len(unmet) / len(needed) if needed else 1.0
     reasons += [f"tools: {n.operation} was needed with {encode(n.arguments)}" for n in unmet]
-    done: set[tuple[str, str]] = set()
+    done: set[tuple[str, str, str]] = set()
     free = 1
     for result in results:
-        call = (result.operation or result.call.name, encode(result.arguments or result.call.arguments))
+        # A further page of a result is another text of the same call.
+        call = (result.operation or result.call.name, encode(result.arguments or result.call.arguments), result.text)
         name = result.operation or result.call.name
         if result.error is not None and result.error.kind in _INVALID:
             score -= INVALID
@@ -71,6 +74,11 @@ def tool_rationality(task: Task, trajectory: Trajectory) -> tuple[float, list[st
             score -= NEEDLESS
             reasons.append(f"tools: {name} was needless")
     return max(0.0, min(1.0, round(score, 4))), reasons
+
+
+def _handed_over_unasked(task: Task, trajectory: Trajectory) -> bool:
+    """Whether the harness's own check called the person whom the task wants, before the policy was asked anything."""
+    return task.hand_off and trajectory.route is Route.HANDOFF and not trajectory.turns
 
 
 def _called_for(task: Task, result: ToolResult) -> bool:
@@ -149,7 +157,7 @@ def _text(value: object) -> str:
 
 def skill_selection(task: Task, trajectory: Trajectory, harness: Harness) -> tuple[int, list[str]]:
     """1 where a loaded reply skill is about one of the task's topics."""
-    if task.may_be_silent and not trajectory.reply.strip():
+    if (task.may_be_silent and not trajectory.reply.strip()) or _handed_over_unasked(task, trajectory):
         return 1, []
     wanted = {str(t) for t in task.topics}
     loaded = set(trajectory.skills)
