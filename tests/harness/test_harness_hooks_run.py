@@ -258,10 +258,22 @@ async def test_an_inline_hook_that_took_over_its_time_is_not_believed(bench: Ben
         now[0] += 2.0
         return Allow()
 
-    runner = bench.runner((hook("h", timeout_s=1.0), slow), clock=lambda: now[0])
+    runner = bench.runner((hook("h", timeout_s=1.0), slow), clock=lambda: now[0], processor_clock=lambda: now[0])
     outcome = await runner.run(Checkpoint.REPLY, "hello", bench.context, budget_s=LONG_S)
     (event,) = outcome.events
     assert (event.decision, event.failure, event.duration_s) == ("block", "timeout", 2.0)
+
+
+async def test_an_inline_hook_is_not_blamed_for_a_machine_that_was_busy_elsewhere(bench: Bench) -> None:
+    now = [0.0]
+
+    def interrupted(value: str, context: HookContext) -> Allow:
+        now[0] += 2.0
+        return Allow()
+
+    runner = bench.runner((hook("h", timeout_s=1.0), interrupted), clock=lambda: now[0], processor_clock=lambda: 0.0)
+    outcome = await runner.run(Checkpoint.REPLY, "hello", bench.context, budget_s=LONG_S)
+    assert [(e.decision, e.failure) for e in outcome.events] == [("allow", "")]
 
 
 async def test_a_hanging_hook_fails_at_once_after_its_limit_and_recovers(
