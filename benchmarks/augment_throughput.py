@@ -2,9 +2,9 @@
 
     python benchmarks/augment_throughput.py [--harness harnesses/streamer-en ...] [--seconds 5]
 
-Each variant is sampled at strength 0.5 (about six operators), train and held-out in turn. Time is processor time of this
-process, so that other work on the machine does not count. Beside it: the same with the release digest of every variant
-(needed to publish or compare), with a rebuild from records, and each dimension alone. JSON last.
+Each variant is sampled at strength 0.5 (about six operators), train and held-out in turn. Time is processor time of
+this process, so that other work on the machine does not count. Beside it: the same with the release digest of every
+variant (needed to publish or compare), with a rebuild from records, and each dimension alone. JSON last.
 """
 
 from __future__ import annotations
@@ -29,12 +29,11 @@ ROOT = Path(__file__).parents[1]
 def rate(make: Callable[[int], object], seconds: float) -> tuple[float, int]:
     """(calls a processor second, calls)."""
     make(-1)
-    began, made = process_time(), 0
+    began = process_time()
     for seed in count():
         make(seed)
-        made += 1
         if (spent := process_time() - began) >= seconds:
-            return made / spent, made
+            return (seed + 1) / spent, seed + 1
     raise AssertionError("count() does not end")
 
 

@@ -18,7 +18,6 @@ from livery.augment.wording import joiner
 from livery.harness.model import Harness, Hook, Section, Tool
 
 
-
 def _feedback(harness: Harness, **fields: str) -> Harness:
     return harness.replace(feedback={**harness.feedback.model_dump(), **fields})
 
@@ -256,5 +255,3 @@ def hook_codes(harness: Harness, rng: Random, lexicon: Lexicon) -> Edit | None:
         coded = form.replace("CODE", f"{n:02d}").replace("REASON", own)
         hooks.append(changed(hook, feedback=coded) if hook.checkpoint in ("reply", "tool_call") else hook)
     return Edit(harness.replace(hooks=tuple(hooks)), {"form": form, "first": first})
-
-

@@ -24,9 +24,7 @@ class NotTranslatable(LiveryError):
     """What was done under one harness cannot be said under another; the text says why."""
 
 
-def surface_arguments(
-    tool: Tool, arguments: Mapping[str, Any], parameters: Mapping[str, Any]
-) -> dict[str, Any]:
+def surface_arguments(tool: Tool, arguments: Mapping[str, Any], parameters: Mapping[str, Any]) -> dict[str, Any]:
     """The call of ``tool`` that reaches its operation with exactly ``arguments``.
 
     Args:
@@ -61,7 +59,7 @@ def surface_arguments(
         raise NotTranslatable(f"{tool.key} would get {reached!r}, not {dict(arguments)!r}")
     faults = list(Draft202012Validator(tool.input_schema).iter_errors(made))  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
     if faults:
-        raise NotTranslatable(f"{tool.key}: the schema refuses {made!r}: {cast('Any', faults[0]).message}")
+        raise NotTranslatable(f"{tool.key}: the schema refuses {made!r}: {faults[0].message}")
     return made
 
 
@@ -86,7 +84,7 @@ def _said(value: Any, entry: ArgumentMap, schema: Mapping[str, Any]) -> Any:
         return [_said(v, entry, inner) for v in cast("list[Any]", value)]
     if entry.labels:
         for label, meant in entry.labels.items():
-            if type(meant) is type(value) and meant == value or _equal(meant, value):
+            if (type(meant) is type(value) and meant == value) or _equal(meant, value):
                 return label
         raise NotTranslatable(f"{entry.source} has no label for {value!r}")
     kind = schema.get("type")

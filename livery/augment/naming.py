@@ -16,7 +16,9 @@ from livery.harness.lint_tools import RUNTIME_OPERATIONS
 from livery.harness.model import ArgumentMap, Harness, Hook, Skill, Tool
 
 _JINJA = re.compile(r"(\{\{.*?\}\}|\{%.*?%\}|\{#.*?#\})", re.DOTALL)
-_IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9]*(?:[-_.:/][A-Za-z0-9]+)+|[a-z]+[0-9]+|[a-z]+[A-Z]\w*|[A-Z][a-z]+[A-Z]\w*")
+_IDENTIFIER = re.compile(
+    r"[A-Za-z][A-Za-z0-9]*(?:[-_.:/][A-Za-z0-9]+)+|[a-z]+[0-9]\w*|[a-z]+[A-Z]\w*|[A-Z][a-z]+[A-Z]\w*"
+)
 _QUOTED = re.compile(r"""(["'])([\w.:/-]{1,80})\1""")
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+|[\u4e00-\u9fff]+")
 
@@ -86,6 +88,11 @@ def _mentioned(text: str) -> frozenset[str]:
     return frozenset(m[0] for m in _MENTION.finditer(text))
 
 
+def mentioned(text: str) -> frozenset[str]:
+    """Names that a text mentions: what stands in backticks, and what looks like an identifier."""
+    return frozenset(m[0] for m in _MENTION.finditer(text) if m.lastgroup == "ticked" or _IDENTIFIER.fullmatch(m[0]))
+
+
 def follower(renames: Mapping[str, str]) -> Follow:
     """Replaces mentions of the old names, all at once, so that swapped names do not meet."""
 
@@ -133,9 +140,7 @@ def rename(
     return harness.replace(
         tools=changed_tools,
         skills=tuple(_renamed_skill(s, skills.get(s.key, s.name), prose, tool_names) for s in harness.skills),
-        sections=tuple(
-            changed(s, template=outside_jinja(s.template, prose)) for s in harness.sections
-        ),
+        sections=tuple(changed(s, template=outside_jinja(s.template, prose)) for s in harness.sections),
         hooks=tuple(_followed_hook(h, follow) for h in harness.hooks),
         feedback=changed(harness.feedback, template=outside_jinja(harness.feedback.template, follow)),
     )

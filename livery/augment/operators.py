@@ -16,15 +16,15 @@ from functools import cached_property
 from random import Random
 from typing import Any, Literal, Self
 
+from pydantic import Field
+
 from livery.augment.lexicon import Lexicon, Split, language_of, lexicon
 from livery.errors import InputError
 from livery.harness.digest import harness_digest
 from livery.harness.model import Frozen, Harness
 from livery.types import JSON
 
-Dimension = Literal[
-    "skill_identifiers", "skill_content", "tool_schemas", "prompt_structure", "hook_behaviour"
-]
+Dimension = Literal["skill_identifiers", "skill_content", "tool_schemas", "prompt_structure", "hook_behaviour"]
 DIMENSIONS: tuple[Dimension, ...] = (
     "skill_identifiers",
     "skill_content",
@@ -56,7 +56,7 @@ class Record(Frozen):
     seed: int
     lexicon: str
     """Digest of the lexicon's data."""
-    parameters: dict[str, JSON] = {}
+    parameters: dict[str, JSON] = Field(default_factory=dict[str, JSON])
     """What it chose, for people and tables."""
     renamed: tuple[Renamed, ...] = ()
 
@@ -131,7 +131,8 @@ def operator(
 ) -> Callable[[Apply], Apply]:
     """Register a function as an operator."""
 
-    dimension = next(d for d in DIMENSIONS if d == name.partition(".")[0])
+    dimensions: dict[str, Dimension] = {d: d for d in DIMENSIONS}
+    dimension = dimensions[name.partition(".")[0]]
 
     def register(run: Apply) -> Apply:
         _REGISTRY.add(
@@ -153,7 +154,7 @@ def operator(
 
 def registered() -> Registry:
     """Every operator of the package."""
-    from livery.augment import (  # noqa: PLC0415 - the files register as they are imported
+    from livery.augment import (
         hook_behaviour,
         prompt_structure,
         skill_content,
@@ -208,8 +209,8 @@ def _same(a: Harness, b: Harness) -> bool:
     """Equal, in the order of arguments too (which equal mappings may differ in)."""
     if a is b:
         return True
-    for field in ("tools", "skills", "sections", "hooks"):
-        mine, theirs = getattr(a, field), getattr(b, field)
+    for kind in ("tools", "skills", "sections", "hooks"):
+        mine, theirs = getattr(a, kind), getattr(b, kind)
         if mine is not theirs and mine != theirs:
             return False
     orders = ([list(t.input_schema.get("properties", {})) for t in h.tools] for h in (a, b))
@@ -230,9 +231,7 @@ def in_order(operators: Iterable[Operator], rng: Random) -> list[Operator]:
     return sorted(kept, key=lambda o: o.stage)
 
 
-def compose(
-    base: Harness, operators: Sequence[Operator], *, seed: int, split: Split, base_digest: str = ""
-) -> Variant:
+def compose(base: Harness, operators: Sequence[Operator], *, seed: int, split: Split, base_digest: str = "") -> Variant:
     """A variant by these operators, under the composition rules."""
     rng = Random(seed)
     harness, records = base, list[Record]()
@@ -266,7 +265,9 @@ def apply(records: Sequence[Record], base: Harness, *, operators: Mapping[str, O
             raise InputError.at(where, message, field="lexicon", code="record-lexicon")
         edit = one.run(harness, Random(record.seed), words)
         if edit is None or dict(edit.parameters) != record.parameters or edit.renamed != record.renamed:
-            message = f"{record.operator} does something else here than the record says; expected the base it was made on"
+            message = (
+                f"{record.operator} does something else here than the record says; expected the base it was made on"
+            )
             raise InputError.at(where, message, field="parameters", code="record-base")
         harness = edit.harness
     return harness

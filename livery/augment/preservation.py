@@ -15,8 +15,8 @@ from random import Random
 from typing import Any, Generic, Protocol, TypeVar
 
 from livery.augment.lexicon import Split
-from livery.augment.operators import Operator, Record, Variant, any_mapping, apply, apply_one, registered
 from livery.augment.naming import explicit
+from livery.augment.operators import Operator, Record, Variant, any_mapping, apply, apply_one, registered
 from livery.augment.sampling import sample_variant
 from livery.errors import InputError
 from livery.harness.digest import harness_digest
@@ -105,7 +105,9 @@ class Check(Generic[Task]):
     plays: int = 0
     _played: dict[int, Played] = field(default_factory=dict[int, Played])
 
-    def violation(self, records: Sequence[Record], harness: Harness, places: Sequence[int]) -> tuple[str, str, str] | None:
+    def violation(
+        self, records: Sequence[Record], harness: Harness, places: Sequence[int]
+    ) -> tuple[str, str, str] | None:
         """(found by, what, task) of the first thing wrong with a variant."""
         for what in kept(self.base, records, harness):
             return "kept", what, ""
@@ -140,9 +142,7 @@ class Check(Generic[Task]):
         """The operators of these records with their seeds, on whatever the ones before leave."""
         harness, made = self.base, list[Record]()
         for record in records:
-            step = apply_one(
-                self.operators[record.operator], harness, seed=record.seed, split=record.split
-            )
+            step = apply_one(self.operators[record.operator], harness, seed=record.seed, split=record.split)
             if step is not None:
                 harness = step[0]
                 made.append(step[1])
@@ -177,7 +177,16 @@ def _number(value: Any) -> Any:
 
 # ------------------------------------------------------------------------ what no operator may touch
 
-_GROWING = ("rounds", "retries", "tool_calls", "parallel_calls", "turn_tokens", "reply_chars", "context_tokens", "deadline_s")
+_GROWING = (
+    "rounds",
+    "retries",
+    "tool_calls",
+    "parallel_calls",
+    "turn_tokens",
+    "reply_chars",
+    "context_tokens",
+    "deadline_s",
+)
 
 
 def kept(base: Harness, records: Sequence[Record], variant: Harness) -> Iterator[str]:
@@ -318,7 +327,9 @@ def _unannounced(before: Limits, variant: Harness) -> Iterator[str]:
     if most != before.reply_chars and not any(
         "limits.reply_chars" in s.template or str(most) in s.template for s in variant.sections
     ):
-        grown = any(h.source == "speech_format" and (h.params.get("prefix") or h.params.get("sign_off")) for h in variant.hooks)
+        grown = any(
+            h.source == "speech_format" and (h.params.get("prefix") or h.params.get("sign_off")) for h in variant.hooks
+        )
         if not grown:
             yield f"limits.reply_chars is {most}, and no section says so"
 
@@ -377,9 +388,7 @@ def check_preservation(
             violations.append(violation)
         if n % 100 == 99:
             progress(f"{n + 1} compositions, {len(violations)} violations")
-    return Report(
-        base_digest, tuple(known), tuple(idle), compositions, check.plays, tuple(violations)
-    )
+    return Report(base_digest, tuple(known), tuple(idle), compositions, check.plays, tuple(violations))
 
 
 def _alone(check: Check[Task], one: Operator, rng: Random, seeds: int) -> tuple[list[Violation], bool]:
@@ -416,4 +425,3 @@ def _composed(check: Check[Task], variant: Variant, places: Sequence[int]) -> Vi
     if harness_digest(rebuilt) != variant.digest:
         return Violation("rebuild", "the records give another digest", variant.operators, variant.records)
     return None
-

@@ -81,7 +81,11 @@ def probes(harness: Harness, catalogue: Catalogue, seed: int, count: int = 24) -
         arguments = _arguments(operation, catalogue, rng, chinese)
         spoken = _sayable(tool, arguments, operations)
         if spoken is not None:
-            reply = "好的,我帮你看一下这一款,马上告诉你。" if chinese else "Sure, let me look at that one for you right now, one moment."
+            reply = (
+                "好的,我帮你看一下这一款,马上告诉你。"
+                if chinese
+                else "Sure, let me look at that one for you right now, one moment."
+            )
             made.append(Probe(f"probe-{len(made)}", topic, ((operation, spoken),), reply))
         if len(made) == count:
             break
@@ -99,7 +103,11 @@ _KINDS = (
 def _sayable(tool: Tool, arguments: Mapping[str, Any], operations: Operations) -> dict[str, Any] | None:
     """The arguments that the base tool can say, with those it always adds."""
     parameters = operations[tool.binding.operation].parameters
-    fixed = {m.to: v for m in tool.binding.arguments if (v := m.constant if m.constant is not None else m.default) is not None}
+    fixed = {
+        m.to: v
+        for m in tool.binding.arguments
+        if (v := m.constant if m.constant is not None else m.default) is not None
+    }
     offered = {m.to for m in tool.binding.arguments} | set(tool.input_schema.get("properties", {}))
     wanted = {**fixed, **{k: v for k, v in arguments.items() if k in offered and k not in fixed}}
     try:
@@ -242,5 +250,3 @@ def _request(task: Probe, harness: Harness, catalogue: Catalogue) -> Request:
 def probe_parameters(operations: Operations | None = None) -> dict[str, Mapping[str, Any]]:
     """Operation -> JSON Schema of its arguments, for lint."""
     return {name: operation.parameters for name, operation in (operations or shop_operations()).items()}
-
-

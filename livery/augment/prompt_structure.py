@@ -213,9 +213,7 @@ def language(harness: Harness, rng: Random, lexicon: Lexicon) -> Edit | None:
     first = next((s for s in harness.sections if s.volatility == "release"), None)
     if first is not None:
         one = made[first.key]
-        made[first.key] = changed(
-            one, template=f"{one.template.rstrip()}\n{lexicon.choose(rng, 'reply_language')}"
-        )
+        made[first.key] = changed(one, template=f"{one.template.rstrip()}\n{lexicon.choose(rng, 'reply_language')}")
     return Edit(_with(harness, made), {"sentences": translated})
 
 
@@ -289,5 +287,3 @@ def sections_joined(harness: Harness, rng: Random, lexicon: Lexicon) -> Edit | N
     one = changed(first, template=f"{first.template.rstrip()}\n\n{lead}{second.template.lstrip()}")
     order = tuple(one if s.key == first.key else s for s in harness.sections if s.key != second.key)
     return Edit(harness.replace(sections=order), {"first": first.key, "second": second.key})
-
-

@@ -16,6 +16,7 @@ from livery.augment.operators import (
     DIMENSIONS,
     Dimension,
     Operator,
+    Record,
     Variant,
     apply_one,
     in_order,
@@ -78,7 +79,7 @@ def _drawn(
     middle = max(1.0, strength * OPERATORS_AT_FULL)
     count = max(1, min(len(pool), round(rng.triangular(middle * 0.5, middle * 1.5, middle))))
     chosen = _weighted(pool, count, rng)
-    made, records = harness, []
+    made, records = harness, list[Record]()
     for one in in_order(chosen, rng):
         step = apply_one(one, made, seed=rng.getrandbits(48), split=split)
         if step is not None:

@@ -64,7 +64,7 @@ def paraphrased(harness: Harness, rng: Random, lexicon: Lexicon) -> Edit | None:
     removes="steps are a numbered list",
 )
 def step_format(harness: Harness, rng: Random, lexicon: Lexicon) -> Edit | None:
-    forms = [_form(e) for e in lexicon.entries("step_forms")]
+    forms: list[Form] = [_form(e) for e in lexicon.entries("step_forms")]
     one = rng.choice(forms)
     mixed = rng.random() < 0.3
     made = {
@@ -127,7 +127,8 @@ def _lowered(text: str) -> str:
 
 
 _RULE = re.compile(
-    r"^(?:never|do not|don't|no |without|不|别|不要|勿)|\b(?:never|do not|don't)\b|(?:不说|不要|不报|不评论|不保证|不预测|不承诺)",
+    r"^(?:never|do not|don't|no |without|不|别|不要|勿)|\b(?:never|do not|don't)\b"
+    r"|(?:不说|不要|不报|不评论|不保证|不预测|不承诺)",
     re.IGNORECASE,
 )
 

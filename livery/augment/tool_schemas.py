@@ -412,7 +412,9 @@ def types(harness: Harness, rng: Random, lexicon: Lexicon) -> Edit | None:
         if properties != _properties(tool):
             typed_ = _bound(tool_, _schema(tool_, properties), moved)
             told = {
-                n: _told(any_mapping(s)) for n, s in properties.items() if s != _properties(tool).get(n) and _told(any_mapping(s))
+                n: _told(any_mapping(s))
+                for n, s in properties.items()
+                if s != _properties(tool).get(n) and _told(any_mapping(s))
             }
             made[tool.key] = _explained(typed_, told, lexicon, harness)
     return Edit(_tools(harness, made), {"links": form, "numbers_as_text": as_text}) if made else None
@@ -511,8 +513,8 @@ def optional_extras(harness: Harness, rng: Random, lexicon: Lexicon) -> Edit | N
         filled = {m.to for m in tool_.binding.arguments}
         properties = _properties(tool_)
         wanted: Mapping[str, Any] = operation.parameters.get("properties", {})
-        spare = [n for n in wanted
-                 if n not in filled and n not in properties and n not in operation.parameters.get("required", ())]  # fmt: skip
+        needed = operation.parameters.get("required", ())
+        spare = [n for n in wanted if n not in filled and n not in properties and n not in needed]
         if not spare or rng.random() < 0.3:
             continue
         added = list(tool_.binding.arguments)
@@ -657,4 +659,3 @@ def distractors(harness: Harness, rng: Random, lexicon: Lexicon) -> Edit | None:
         )
         tools.insert(rng.randint(0, len(tools)), made)
     return Edit(harness.replace(tools=tuple(tools)), {"added": list(added)})
-

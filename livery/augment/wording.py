@@ -165,8 +165,10 @@ def steps(items: tuple[str, ...], form: Form, *, ordered: bool) -> str:
         case "prose":
             return _as_prose(items, ordered, chinese)
         case "table":
-            head = ("| 步骤 | 做什么 |" if chinese else "| step | what to do |") if ordered else (
-                "| 规则 |" if chinese else "| rule |"
+            head = (
+                ("| 步骤 | 做什么 |" if chinese else "| step | what to do |")
+                if ordered
+                else ("| 规则 |" if chinese else "| rule |")
             )
             rows = [f"| {n} | {_cell(t)} |" if ordered else f"| {_cell(t)} |" for n, t in enumerate(items, 1)]
             return "\n".join([head, "|---|---|" if ordered else "|---|", *rows])
@@ -187,8 +189,6 @@ def _cell(text: str) -> str:
 
 def _yaml(text: str) -> str:
     return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
-
-
 
 
 def _as_prose(items: tuple[str, ...], ordered: bool, chinese: bool) -> str:

@@ -13,7 +13,6 @@ from html import escape
 from pathlib import Path
 from typing import Annotated, Any
 
-import click
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
@@ -36,7 +35,7 @@ from livery.shop.loading import load_catalogue
 class RunByDefault(TyperGroup):
     """``livery augment HARNESS ...`` is ``livery augment run HARNESS ...``."""
 
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         if args and args[0] not in self.commands and args[0] not in ("--help", "-h"):
             args = ["run", *args]
         return super().parse_args(ctx, args)
@@ -166,7 +165,9 @@ def diff(
     records = variant if variant.name.endswith(RECORDS) else variant.with_name(variant.name + RECORDS)
     if variant.is_dir():
         after = load_harness(variant).harness
-        told = json.loads(records.read_text(encoding="utf-8"))["records"] if records.is_file() else []
+        told: list[dict[str, Any]] = (
+            json.loads(records.read_text(encoding="utf-8"))["records"] if records.is_file() else []
+        )
     else:
         rebuilt, _ = _from_records(variant, before)
         after, told = rebuilt.harness, [r.model_dump(mode="json") for r in rebuilt.records]
@@ -249,5 +250,3 @@ def _dimensions(names: list[str] | None) -> tuple[Dimension, ...]:
 def _progress() -> Progress:
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
     return Progress(*columns, console=Console(stderr=True), disable=not sys.stderr.isatty())
-
-

@@ -15,7 +15,7 @@ from livery.harness.model import (
     Tool,
 )
 
-GUARD = '''
+GUARD = """
 from livery.harness.hooks.decisions import Allow, Retry
 
 CHECKPOINT = "tool_call"
@@ -24,7 +24,7 @@ def check(value, context):
     if value.name == "hold_item" and "wood" in value.arguments:
         return Retry("hold_item takes no wood")
     return Allow()
-'''
+"""
 
 
 def carpenter() -> Harness:
@@ -32,7 +32,9 @@ def carpenter() -> Harness:
     return Harness(
         name="carpenter",
         sections=(
-            Section(key="who", title="The workshop", template="You stand at a carpenter's counter. Never promise a date."),
+            Section(
+                key="who", title="The workshop", template="You stand at a carpenter's counter. Never promise a date."
+            ),
             Section(
                 key="ways",
                 title="Ways",

@@ -25,7 +25,11 @@ def given(sample: Harness, catalogues: dict[str, Catalogue]) -> Given:
 
 def test_probes_cover_the_operations_of_a_harness(given: Given):
     harness, runner, tasks = given
-    bound = {t.binding.operation for t in harness.tools} - {"room.state", "harness.load_skill", "harness.read_skill_file"}
+    bound = {t.binding.operation for t in harness.tools} - {
+        "room.state",
+        "harness.load_skill",
+        "harness.read_skill_file",
+    }
     assert {operation for p in tasks for operation, _ in p.calls} == bound
     for task in tasks:
         played = runner.play(task, harness)
@@ -105,9 +109,7 @@ def swaps_maps(harness: Harness, rng: Random, lexicon: Lexicon) -> Edit | None:
             return tool
         rest = tuple(m for m in tool.binding.arguments if m.to not in ("height_cm", "weight_kg"))
         crossed = (ArgumentMap(to="height_cm", source="weight_kg"), ArgumentMap(to="weight_kg", source="height_cm"))
-        return tool.model_copy(
-            update={"binding": tool.binding.model_copy(update={"arguments": (*rest, *crossed)})}
-        )
+        return tool.model_copy(update={"binding": tool.binding.model_copy(update={"arguments": (*rest, *crossed)})})
 
     return Edit(with_tools(harness, change))
 
@@ -115,9 +117,7 @@ def swaps_maps(harness: Harness, rng: Random, lexicon: Lexicon) -> Edit | None:
 def loses_a_topic(harness: Harness, rng: Random, lexicon: Lexicon) -> Edit | None:
     """The price skill is a strategy skill of no topic now."""
     skills = tuple(
-        s.model_copy(update={"kind": "strategy", "metadata": {}})
-        if s.metadata.get("livery-topics") == "price"
-        else s
+        s.model_copy(update={"kind": "strategy", "metadata": {}}) if s.metadata.get("livery-topics") == "price" else s
         for s in harness.skills
     )
     return Edit(harness.replace(skills=skills))

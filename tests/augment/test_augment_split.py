@@ -31,7 +31,14 @@ CHOSEN_BY = {
     "tool_schemas.result_form": "result_forms",
     "tool_schemas.labels": "enum_labels",
 }
-_SIGNS = {"{x}": "[0-9a-f]", "{d}": "[0-9]", "{c}": "[bdfgklmnprstvz]", "{v}": "[aeiou]", "{}": r"\d+", "{:02d}": r"\d\d"}
+_SIGNS = {
+    "{x}": "[0-9a-f]",
+    "{d}": "[0-9]",
+    "{c}": "[bdfgklmnprstvz]",
+    "{v}": "[aeiou]",
+    "{}": r"\d+",
+    "{:02d}": r"\d\d",
+}
 
 
 def held_out_texts() -> list[str]:

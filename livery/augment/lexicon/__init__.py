@@ -115,7 +115,7 @@ def strings(split: Split) -> Mapping[str, tuple[str, ...]]:
 
 def share_held_out() -> tuple[int, int]:
     """(held-out entries, all entries), counted over every file."""
-    counts = {split: 0 for split in SPLITS}
+    counts = dict.fromkeys(SPLITS, 0)
     for name in ("shared", "en", "zh"):
         for keys in _read(name).values():
             for by_split in keys.values():
