@@ -39,9 +39,7 @@ def build(
         Path | None,
         typer.Option(help="Tasks of `livery tasks make` instead; each goes to the harness of its language."),
     ] = None,
-    split: Annotated[
-        Literal["train", "heldout"], typer.Option(help="Of worlds, words and operators.")
-    ] = "train",
+    split: Annotated[Literal["train", "heldout"], typer.Option(help="Of worlds, words and operators.")] = "train",
     teacher: Annotated[str, typer.Option(help="`oracle`, or a policy URI with actions=text.")] = "oracle",
     judge: Annotated[
         str, typer.Option(help="What filters: `verifier`, `none`, or a policy URI that judges.")
@@ -85,9 +83,7 @@ def build(
         asked = [
             (name, task)
             for name, one in harnesses.items()
-            for task in make_tasks(
-                worlds, "zh" if one.language.startswith("zh") else "en", tasks, seed * 100_003
-            )
+            for task in make_tasks(worlds, "zh" if one.language.startswith("zh") else "en", tasks, seed * 100_003)
         ]
     tokenizer = load_tokenizer(model)
     recipe = data.Recipe(
@@ -105,7 +101,7 @@ def build(
         filter=judge,
         tokenizer={"source": model or "embedded", "digest": tokenizer.digest},
     )
-    todo = list(data.jobs(recipe, harnesses, asked, _variants(split, strength, dimension)))
+    todo = list(data.jobs(recipe, harnesses, asked, _variants(split, strength, dimension), patience_s=deadline))
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
@@ -121,7 +117,7 @@ def build(
             bar.update(shown, completed=jobs, kept=kept)
 
         async def run() -> data.Built:
-            made, close = _teacher(teacher, deadline)
+            made, close = _teacher(teacher, seed)
             filtered, close_filter = _filter(judge)
             try:
                 return await data.build(
@@ -180,15 +176,15 @@ async def _nothing() -> None:
     """Nothing to close."""
 
 
-def _teacher(uri: str, deadline_s: float) -> tuple[Teacher, Any]:
+def _teacher(uri: str, seed: int) -> tuple[Teacher, Any]:
     """(teacher, how to close it)."""
     from livery.policies.open import open_policy
-    from livery.training.rollouts import AgentTeacher
+    from livery.training.rollouts import AgentTeacher, oracle_teacher
 
     if uri == "oracle":
-        raise InputError.at("--teacher", "there is no oracle yet; expected a policy URI with actions=text")
+        return oracle_teacher(seed), _nothing
     policy = open_policy(uri)
-    return AgentTeacher(policy, deadline_s=deadline_s), policy.aclose
+    return AgentTeacher(policy), policy.aclose
 
 
 def _filter(name: str) -> tuple[Filter, Any]:
@@ -220,9 +216,7 @@ def check(
     same = read_card(folder).get("tokenizer", {}).get("digest") == tokenizer.digest
     changed = [a.id for a, b in zip(rows, again, strict=True) if a.tokens != b.tokens] if same else []
     if changed:
-        raise InputError.at(
-            folder, f"{len(changed)} rows hold other ids than their messages give, first {changed[0]}"
-        )
+        raise InputError.at(folder, f"{len(changed)} rows hold other ids than their messages give, first {changed[0]}")
     print(json.dumps({"rows": len(rows), "differences": 0, "tokenizer": tokenizer.digest, "as_built": same}))
 
 

@@ -237,9 +237,7 @@ def message_to_json(message: PromptMessage) -> dict[str, Any]:
     if message.reasoning:
         fields["reasoning"] = message.reasoning
     if message.calls:
-        fields["calls"] = [
-            {"id": c.id, "name": c.name, "arguments": dict(c.arguments)} for c in message.calls
-        ]
+        fields["calls"] = [{"id": c.id, "name": c.name, "arguments": dict(c.arguments)} for c in message.calls]
     if message.call_id:
         fields["call_id"] = message.call_id
     if message.name:

@@ -87,13 +87,19 @@ def tasks_digest(tasks: Sequence[tuple[str, Task]]) -> str:
 
 
 def jobs(
-    recipe: Recipe, harnesses: Mapping[str, Harness], tasks: Sequence[tuple[str, Task]], variants: Variants
+    recipe: Recipe,
+    harnesses: Mapping[str, Harness],
+    tasks: Sequence[tuple[str, Task]],
+    variants: Variants,
+    *,
+    patience_s: float = 120.0,
 ) -> Iterator[Job]:
     """Every job of a recipe, in order; those of a group follow one another.
 
     Args:
         harnesses: by name.
         tasks: with the name of the harness that each is for.
+        patience_s: a teacher's time for one conversation.
     """
     index = 0
     group_index = 0
@@ -102,15 +108,13 @@ def jobs(
         for name, harness in harnesses.items():
             mine = [task for of, task in tasks if of == name]
             rng.shuffle(mine)
-            chunks = [
-                mine[i : i + recipe.tasks_a_variant] for i in range(0, len(mine), recipe.tasks_a_variant)
-            ]
+            chunks = [mine[i : i + recipe.tasks_a_variant] for i in range(0, len(mine), recipe.tasks_a_variant)]
             # A fixed share, not a coin for each: small sets get what the recipe says.
             base = set(rng.sample(range(len(chunks)), round(recipe.base_share * len(chunks))))
             for i, chunk in enumerate(chunks):
                 seed = rng.getrandbits(48)
                 make = _base(harness) if i in base else _variant(harness, seed, variants)
-                group = Group(group_index, harness, seed, i in base, make)
+                group = Group(group_index, harness, seed, i in base, make, patience_s)
                 group_index += 1
                 for task in chunk:
                     yield Job(index=index, task=task, group=group, seed=rng.getrandbits(31))
@@ -121,9 +125,7 @@ def _base(harness: Harness) -> Callable[[], tuple[Harness, list[dict[str, Any]]]
     return lambda: (harness, [])
 
 
-def _variant(
-    harness: Harness, seed: int, variants: Variants
-) -> Callable[[], tuple[Harness, list[dict[str, Any]]]]:
+def _variant(harness: Harness, seed: int, variants: Variants) -> Callable[[], tuple[Harness, list[dict[str, Any]]]]:
     return lambda: variants(harness, seed)
 
 
@@ -320,9 +322,7 @@ def finish(recipe: Recipe, out: Path, *, resumed: int = 0) -> Built:
     """
     lines = (out / JOURNAL).read_text(encoding="utf-8").splitlines()[1:]
     entries: list[dict[str, Any]] = sorted(map(json.loads, lines), key=lambda e: e["job"])
-    differ = [
-        Problem(path=e["name"], message=m, code="render-twice") for e in entries for m in e.get("differs", ())
-    ]
+    differ = [Problem(path=e["name"], message=m, code="render-twice") for e in entries for m in e.get("differs", ())]
     if differ:
         raise InputError(differ)
     rows: list[DataRow] = []

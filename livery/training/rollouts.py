@@ -15,20 +15,15 @@ from functools import cached_property
 from typing import Any, Protocol, cast
 
 from livery.agent.live_harness import LiveHarness
-from livery.agent.loop import Agent
 from livery.errors import PolicyError
-from livery.harness.digest import harness_digest
 from livery.harness.model import Harness
 from livery.policies.policy import Policy, PolicyRequest, PromptMessage
-from livery.shop.registry import shop_operations
-from livery.simulator.faults import operations_for
-from livery.simulator.task import Task
+from livery.simulator.oracle import OraclePolicy
+from livery.simulator.rollout import live_of, rollout
+from livery.simulator.task import Scores, Task
 from livery.simulator.verifier import verify
-from livery.simulator.worlds import world_of
 from livery.training.conversations import Recorder
 from livery.types import Route, Trajectory
-
-OPERATIONS = shop_operations()
 
 
 @dataclass(eq=False)
@@ -42,6 +37,8 @@ class Group:
     is_base: bool
     make: Callable[[], tuple[Harness, list[dict[str, Any]]]]
     """The harness, and the record of what was done to the base."""
+    patience_s: float = 120.0
+    """A teacher's time for one conversation; the harness's own is a live room's."""
 
     @cached_property
     def made(self) -> tuple[Harness, list[dict[str, Any]]]:
@@ -52,17 +49,13 @@ class Group:
         return self.made[0]
 
     @cached_property
+    def live(self) -> LiveHarness:
+        """Ready to run, with as much time as a teacher may take."""
+        return live_of(self.harness, patience_s=self.patience_s)
+
+    @property
     def release(self) -> str:
-        return harness_digest(self.harness)
-
-    def live(self, deadline_s: float) -> LiveHarness:
-        """Ready to run, with as much time as a teacher takes."""
-        if self._live is None:
-            limits = self.harness.limits.model_copy(update={"deadline_s": deadline_s})
-            self._live = LiveHarness(self.harness.replace(limits=limits), self.release, OPERATIONS)
-        return self._live
-
-    _live: LiveHarness | None = field(default=None, init=False)
+        return self.live.release
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -82,6 +75,8 @@ class Rollout:
     trajectory: Trajectory
     messages: tuple[PromptMessage, ...]
     """The conversation as the policy saw it; ends with its last turn."""
+    scores: Scores | None = None
+    """By the verifier, where the teacher's run has them already."""
 
 
 class Teacher(Protocol):
@@ -106,27 +101,15 @@ class Filter(Protocol):
 
 
 class AgentTeacher:
-    """A policy in the task's own shop."""
+    """A policy in the task's own shop: the simulator's rollout, with the conversation kept."""
 
-    def __init__(
-        self,
-        policy: Policy,
-        *,
-        deadline_s: float = 120.0,
-        info: Callable[[Job], Mapping[str, Any]] | None = None,
-    ) -> None:
+    def __init__(self, policy: Policy) -> None:
         """
-        Args:
-            deadline_s: a teacher's time for a whole request; the harness's own is a live room's.
-            info: what a scripted or oracle policy may see of a job.
-
         Raises:
             InputError: a policy with native function calls.
         """
         Recorder(policy)  # refuses what cannot be recorded, before the first conversation
         self._policy = policy
-        self._deadline_s = deadline_s
-        self._info = info
 
     @property
     def name(self) -> str:
@@ -134,17 +117,13 @@ class AgentTeacher:
 
     async def run(self, job: Job) -> Rollout:
         recorder = Recorder(self._policy)
-        catalogue = world_of(job.task.world).catalogue
-        agent = Agent(
-            policy=recorder,
-            operations=operations_for(job.task, OPERATIONS),
-            catalogue=lambda: catalogue,
-            clock=lambda: job.task.request.created_at,
-        )
-        info = self._info(job) if self._info else None
-        live = job.group.live(self._deadline_s)
-        trajectory = await agent.answer(job.task.request, live, seed=job.seed, info=info)
-        return Rollout(trajectory=trajectory, messages=recorder.messages)
+        trajectory, scores = await rollout(job.task, job.group.live, recorder, seed=job.seed)
+        return Rollout(trajectory=trajectory, messages=recorder.messages, scores=scores)
+
+
+def oracle_teacher(seed: int = 0) -> AgentTeacher:
+    """The simulator's oracle: right on every task, in words that vary with the seed."""
+    return AgentTeacher(OraclePolicy(seed=seed))
 
 
 def _not_the_policys(trajectory: Trajectory) -> tuple[str, ...]:
@@ -167,8 +146,7 @@ class VerifierFilter:
         return "verifier"
 
     async def judge(self, job: Job, rollout: Rollout) -> Verdict:
-        catalogue = world_of(job.task.world).catalogue
-        scores: Any = verify(job.task, rollout.trajectory, job.group.harness, catalogue=catalogue)
+        scores: Any = rollout.scores or verify(job.task, rollout.trajectory, job.group.live.harness)
         earned = {
             "accuracy": float(scores.accuracy),
             "effectiveness": float(scores.effectiveness),

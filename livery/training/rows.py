@@ -46,9 +46,7 @@ def write_rows(path: Path, rows: Iterable[DataRow]) -> str:
             "group": [r.group for r in held],
             "input_ids": arrow.array([list(r.tokens.ids) for r in held], arrow.list_(arrow.int32())),
             "written": arrow.array([list(r.tokens.written) for r in held], arrow.list_(arrow.bool_())),
-            "messages": [
-                json.dumps([message_to_json(m) for m in r.messages], ensure_ascii=False) for r in held
-            ],
+            "messages": [json.dumps([message_to_json(m) for m in r.messages], ensure_ascii=False) for r in held],
             "fields": [json.dumps(dict(r.fields), ensure_ascii=False, sort_keys=True) for r in held],
         }
     ).replace_schema_metadata({"schema": SCHEMA})
@@ -68,9 +66,7 @@ def read_rows(folder: Path) -> list[DataRow]:
     """
     path = folder / ROWS if folder.is_dir() else folder
     if not path.is_file():
-        raise InputError.at(
-            path, "no such file; expected what `livery data build` writes", code="rows-missing"
-        )
+        raise InputError.at(path, "no such file; expected what `livery data build` writes", code="rows-missing")
     parquet: Any = importlib.import_module("pyarrow.parquet")
     arrow: Any = importlib.import_module("pyarrow")
     try:
@@ -80,9 +76,7 @@ def read_rows(folder: Path) -> list[DataRow]:
     metadata: dict[bytes, bytes] = table.schema.metadata or {}
     found = metadata.get(b"schema", b"").decode()
     if found != SCHEMA:
-        raise InputError.at(
-            path, f"found schema {found!r}; expected {SCHEMA!r}", field="schema", code="rows-schema"
-        )
+        raise InputError.at(path, f"found schema {found!r}; expected {SCHEMA!r}", field="schema", code="rows-schema")
     rows: list[DataRow] = []
     problems: list[Problem] = []
     for number, raw in enumerate(table.to_pylist(), start=1):
@@ -132,9 +126,7 @@ def tokenised_anew(rows: Sequence[DataRow], encoder: Encoder) -> list[DataRow]:
         except InputError as error:
             problems += error.problems
             continue
-        out.append(
-            DataRow(id=row.id, group=row.group, tokens=tokens, messages=row.messages, fields=row.fields)
-        )
+        out.append(DataRow(id=row.id, group=row.group, tokens=tokens, messages=row.messages, fields=row.fields))
     if problems:
         raise InputError(problems)
     return out

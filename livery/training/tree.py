@@ -122,8 +122,7 @@ def join(layouts: Sequence[Layout]) -> Layout:
     for layout in layouts:
         at, first = len(ids), len(nodes)
         nodes += [
-            Node(n.start + at, n.stop + at, n.parent + first if n.parent >= 0 else -1, n.depth)
-            for n in layout.nodes
+            Node(n.start + at, n.stop + at, n.parent + first if n.parent >= 0 else -1, n.depth) for n in layout.nodes
         ]
         leaves += [leaf + first if leaf >= 0 else -1 for leaf in layout.leaves]
         ids += layout.ids
