@@ -8,13 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from random import Random
 from typing import Any, Final, cast
 
-from livery.harness.hooks.builtin.speech import sentences
-from livery.harness.model import Harness
 from livery.simulator.phrasing import Speaker, speaker_of
+from livery.simulator.reply_form import Form
 from livery.simulator.task import Asked, GoldFact, Intent, Needed, Task
 
 _SOCIAL: Final = {
@@ -23,51 +21,9 @@ _SOCIAL: Final = {
 }  # fmt: skip
 _LEADS: Final = re.compile(r"^(?:yes|no|not yet|sorry|sadly|good news|a little patience)\s*[,:]\s*|^(?:有的|在的|不好意思|抱歉|别急|稍等)，")
 """What a sentence that stands beside others does without: whose yes it is would be open."""
-_WORDS: Final = re.compile(r"[A-Za-z0-9]+(?:['.,-][A-Za-z0-9]+)*|[一-鿿]")
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Form:
-    """What a harness asks of every reply."""
-
-    max_chars: int
-    max_sentences: int = 0
-    max_words: int = 0
-    prefix: str = ""
-    sign_off: str = ""
-
-    @classmethod
-    def of(cls, harness: Harness) -> Form:
-        """As its checks have it, the narrowest of each."""
-        chars, count, words, prefix, sign_off = [harness.limits.reply_chars], [0], [0], "", ""
-        for hook in harness.hooks:
-            if hook.kind == "builtin" and hook.source == "speech_format":
-                params: Mapping[str, Any] = hook.params
-                chars.append(int(params.get("max_chars") or chars[0]))
-                count.append(int(params.get("max_sentences", 0)))
-                words.append(int(params.get("max_words", 0)))
-                prefix = str(params.get("prefix", "")) or prefix
-                sign_off = str(params.get("sign_off", "")) or sign_off
-        return cls(
-            max_chars=min(chars),
-            max_sentences=min((c for c in count if c), default=0),
-            max_words=min((w for w in words if w), default=0),
-            prefix=prefix,
-            sign_off=sign_off,
-        )
-
-    def dressed(self, text: str, language: str) -> str:
-        gap = "" if language == "zh" else " "
-        before = self.prefix + (gap if self.prefix and not self.prefix.endswith(" ") else "")
-        after = (gap if self.sign_off and not self.sign_off.startswith(" ") else "") + self.sign_off
-        return f"{before}{text}{after}"
-
-    def holds(self, text: str) -> bool:
-        if len(text) > self.max_chars:
-            return False
-        if self.max_sentences and sentences(text) > self.max_sentences:
-            return False
-        return not self.max_words or len(_WORDS.findall(text)) <= self.max_words
+_SOLD_OUT: Final = ("sold out", "已售罄")
+_SPOKEN_TO: Final = ("thank", "hello", "hi ", "hey", "welcome", "sorry", "谢", "感谢", "哈", "欢迎", "不好意思", "抱歉")
+"""Beginnings that take no opener."""
 
 
 def reply_to(task: Task, form: Form, rng: Random, *, handed_over: bool = False, plain: bool = False) -> str:
@@ -101,6 +57,8 @@ class _Answer:
         self.real = [a for a in task.asked if a.intent not in _SOCIAL]
         self.several = len(self.real) > 1
         self.items = {i for a in self.real for i in a.items}
+        self.baited = any(a.intent is Intent.INJECTION for a in task.asked)
+        """Whether another item may be named in the request, so that "it" would be open."""
         self.named: set[str] = set()
         self.used: set[int] = set()
 
@@ -123,7 +81,7 @@ class _Answer:
                 clauses += [_LEADS.sub("", c) for c in made] if self.several else made
         clauses = list(dict.fromkeys(clauses))
         if self.level == 0 and self.real and clauses:
-            if self.chance(0.35):
+            if self.chance(0.35) and not clauses[0].startswith(_SPOKEN_TO):
                 gap = "，" if self.speaker.language == "zh" else ", "
                 clauses[0] = f"{self.speaker.opener(self.rng)}{gap}{clauses[0]}"
             if not any(a.ask_back for a in self.real) and self.chance(0.15):
@@ -133,13 +91,18 @@ class _Answer:
     # ------------------------------------------------------------------------------------ words
 
     def say(self, frame: str, **slots: str) -> str:
-        if self.level == 3:
-            return self.speaker.briefest(frame, slots)
-        return self.speaker.say(frame, slots, self.rng)
+        text = (
+            self.speaker.briefest(frame, slots) if self.level == 3 else self.speaker.say(frame, slots, self.rng)
+        )
+        it = slots.get("it", "")
+        if it and (len(self.items) > 1 or self.baited) and it not in text:  # whose it is would be open
+            text = _LEADS.sub("", text)
+            return f"{it}，{text}" if self.speaker.language == "zh" else f"for {it}, {text}"
+        return text
 
     def it(self, item: str) -> str:
         """The item as it may be called here: by number where several are spoken of."""
-        alone = len(self.items) <= 1
+        alone = len(self.items) <= 1 and len(self.task.request.messages) == 1 and not self.baited
         if alone and (item in self.named or self.level == 3 or self.chance(0.4)):
             return self.speaker.pronoun(self.rng)
         self.named.add(item)
@@ -211,7 +174,11 @@ class _Answer:
 
     def _price(self, item: str, facts: _Facts) -> Iterator[str]:
         if facts.required("status"):
-            yield self._status(item, facts)
+            variant = str(self.needed("pricing.quote", item, has="variant").get("variant", "")) if self.several else ""
+            if variant and str(facts["status"].value) in _SOLD_OUT:
+                yield self.say("stock.gone.variant", it=self.it(item), variant=variant)
+            else:
+                yield self._status(item, facts)
             return
         many = facts.get("unit_price") is not None
         arguments = self.needed(
@@ -225,7 +192,7 @@ class _Answer:
         elif arguments.get("variant") and (self.several or self.chance(0.7)):
             frame = "price.variant"
         yield self.say(
-            frame, it=self.it(item), total=self.value(facts["total"]), n=str(arguments.get("quantity", "")),
+            frame, it=self.it(item), total=self.value(facts["total"]), n=self._pieces(arguments.get("quantity", 1)),
             variant=str(arguments.get("variant", "")),
         )  # fmt: skip
         if self.level or self.several or not self.chance(0.35):
@@ -236,6 +203,10 @@ class _Answer:
             extra, key = self.rng.choice(known)
             slot = {"list_price": "list", "unit_price": "unit", "ends_at": "ends"}.get(key, key)
             yield self.say(extra, it=self.it(item), **{slot: self.value(facts[key])})
+
+    def _pieces(self, quantity: int) -> str:
+        """How many, said as pieces: a bare number beside a price is heard as one."""
+        return str(quantity) if self.speaker.language == "zh" else f"{quantity} pieces"
 
     def _promotion(self, item: str, facts: _Facts) -> Iterator[str]:
         running = facts.get("promotion")
@@ -267,10 +238,7 @@ class _Answer:
         deals = self.speaker.words["joiner"].join(said)
         if not item:  # nothing is meant that a deal could be "for"
             it = "you" if self.speaker.language == "en" else "大家"
-        frames = self.say("promotion.running", it=it, deals=deals)
-        if len(said) == 1:
-            return frames.replace("[are]", "is")
-        return frames
+        return self.say("promotion.running", it=it, deals=deals)
 
     def _comparison(self, asked: Asked, facts: _Facts) -> Iterator[str]:
         first, second = asked.items[:2]
@@ -308,7 +276,8 @@ class _Answer:
         if not there.value:
             yield self.say("stock.gone.variant" if variant else "stock.gone", **slots)
         elif counted:
-            yield self.say("stock.there.count", **slots)
+            one = count is not None and count.value == 1 and "stock.there.one" in self.speaker.frames
+            yield self.say("stock.there.one" if one else "stock.there.count", **slots)
         elif variant:
             yield self.say("stock.there.variant", **slots)
         else:

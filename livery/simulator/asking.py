@@ -172,6 +172,9 @@ class Asker:
             arguments["variant"], free = variant.label, ("variant",)
             slots["variant"] = variant.label
         result = self.run("pricing.quote", arguments)
+        several_left = item.status is Status.ON_SALE and any(v.stock for v in item.variants)
+        if kind != "price.variant" and "status" in result and several_left:
+            return None  # its first variant is gone, and which one is meant stays open
         if kind == "price.variant":
             result_has = {"total": result["total"]}
         needed = Needed(operation="pricing.quote", arguments=arguments, free=free, result=result_has)

@@ -69,9 +69,17 @@ def _refusal_faults(task: Task, reply: Reply, evidence: Evidence) -> list[str]:
     rules = frozenset(t for r in evidence.rules for t in tokens(r))
     for start, end in reply.clauses:
         clause = reply.low[start:end]
-        if cues.REFUSES.search(clause) and words & rules & frozenset(tokens(clause)):
+        if cues.GONE.search(clause) or cues.UNOPENED.search(clause) or _golden(clause, evidence):
+            continue  # of an item, or an answer that was written for it
+        if cues.FINAL_SALE.search(clause) or (cues.REFUSES.search(clause) and words & rules & frozenset(tokens(clause))):
             return [f"accuracy: {clause.strip()!r} is granted by a rule"]
     return []
+
+
+def _golden(clause: str, evidence: Evidence) -> bool:
+    """Whether a clause is a wording of a fact."""
+    said = clause.strip(" ,.!?;，。！？；")
+    return any(said in straight(w) for f in evidence.gold for w in f.wordings if f.key == "faq")
 
 
 def only_shipping(task: Task) -> bool:
@@ -83,6 +91,8 @@ def _end_faults(task: Task, reply: Reply, evidence: Evidence) -> list[str]:
     today = datetime.fromtimestamp(task.request.state.now, UTC).date().isoformat()
     if not any(f.required and f.key == "ends_at" and str(f.value) > today for f in evidence.gold):
         return []
+    if any(f.key == "promotion_active" and f.value is False for f in evidence.gold):
+        return []  # another one that was asked about is over
     dated = [c.quantity.start for c in reply.claims if c.quantity.kind == "date"]
     over = [
         reply.low[a:b]
@@ -152,7 +162,10 @@ def stance_of(fact: GoldFact, task: Task, reply: Reply, evidence: Evidence, *, a
             return fact.value
         return said
     if key == "promotion_active":
-        return statements.promotion_stance(reply)
+        said = statements.promotion_stances(reply)
+        if len(task.asked) > 1 and fact.value in said:
+            return fact.value  # the rest may be said of what else was asked
+        return said[0] if said else None
     if _COUPON.search(key):
         if statements.worded(reply, fact.wordings):
             return fact.value
@@ -308,9 +321,8 @@ def comparison_faults(reply: Reply, evidence: Evidence) -> list[str]:
     prices = evidence.prices()
     for said in statements.comparisons(reply, evidence.asked):
         if said.aspect == "price":
-            cheapest = evidence.cheapest or next(
-                (f.item for f in evidence.gold if f.key.rsplit(".", 1)[-1] in CHEAPEST), ""
-            )
+            golden = {f.item for f in evidence.gold if f.key.rsplit(".", 1)[-1] in CHEAPEST}
+            cheapest = evidence.cheapest or (golden.pop() if len(golden) == 1 else "")
             if not said.less and not said.more:
                 if cheapest:
                     faults.append("accuracy: the prices differ")
@@ -393,6 +405,8 @@ def _borne_out(match: Match, category: Category, group: str, reply: Reply, evide
     if group == "banned":
         if match.category == "superlative" and re.search(r"cheap|便宜|实惠|划算", match.text):
             return bool(evidence.cheapest) and re.search(r"全|史上|历史|ever|anywhere|world", match.text) is None
+        if cues.OF_DATE.match(reply.low, match.end):
+            return True  # "the last day of 2029"
         # Figures in it are judged as figures; words of scarcity without any are no fact.
         figures = [c for c in reply.claims if match.start <= c.quantity.start < match.end]
         return category.groundable and bool(figures)

@@ -27,7 +27,7 @@ class RoleCue(NamedTuple):
 
 
 _FILL = (
-    r"(?:\s*(?:is|was|are|were|of|the|a|an|at|only|just|price|it's|its|to|about|around|you|me|us|usual|"
+    r"(?:\s*(?:is|was|are|were|of|the|a|an|at|only|just|price|it's|its|to|about|around|you|me|us|usual|be|costs?|sells? for|goes for|priced|for|in|"
     r"about|some|almost|nearly|roughly|over|just|under|another|an?|extra|是|了|为|的|要|只要|才|大概|"
     r"约|价|到手|掉|合|"
     r"相当于|折合|您?你?)\s*){0,4}\s*$"
@@ -39,7 +39,7 @@ ROLES: Final = (
         "threshold",
         re.compile(
             
-                r"(?:(?<!just )(?<!bit )(?<!little )(?<!slightly )(?:over|above|from)|at least|orders? (?:of|over|"
+                r"(?:(?<!down )(?<!just )(?<!bit )(?<!little )(?<!slightly )(?:over|above|from)|at least|orders? (?:of|over|"
                 r"above|from)|spend(?:ing)?|reach(?:es|ing)?|minimum|every)\s*$|(?:每?满|达到?|凑够?)\s*$"
             
         ),
@@ -50,13 +50,13 @@ ROLES: Final = (
         "fee",
         re.compile(
             
-                r"(?:shipping|delivery|postage|ships?|shipped|surcharge|freight|运费|邮费|快递费|大件)(?:(?:(?!\d|"
+                r"(?:(?<![a-z])(?:shipping|delivery|postage|ships?|shipped|surcharge|freight)|运费|邮费|快递费|大件)(?:(?:(?!\d|"
                 r"[.!?;,。！？；，]).){0,28})$"
             
             r"|(?:加收|要收|另收|要加|再加|需付)\s*$"
         ),
         re.compile(
-            r"\s*(?:for |of |的)?(?:bulky |extra |a )?(?:shipping|delivery|postage|surcharge|to ship|freight|"
+            r"\s*(?:for |of |的)?(?:bulky |extra |return |a )?(?:shipping|delivery|postage|surcharge|to ship|freight|"
             r"的?运费|的?邮费)"
         ),
     ),
@@ -91,7 +91,7 @@ ROLES: Final = (
         "saving",
         re.compile(
             
-                r"(?:sav(?:e|es|ed|ing|ings)|takes? off|takes?|taking(?: off)?|knocks?(?: off)?|minus|discount of|"
+                r"(?:sav(?:e|es|ed|ing|ings)|keep|takes? off|takes?|taking(?: off)?|knocks?(?: off)?|minus|discount of|"
                 r"coupon of|off by|(?<!every )cut of|立?省|立?减|直降|抵扣?|优惠|降|券减|折扣)"
             
             + _FILL
@@ -175,6 +175,7 @@ FUTURE: Final = re.compile(
 # ------------------------------------------------------------------------------------- availability
 
 GONE: Final = re.compile(
+    r"(?:don't|do not) (?:think|believe) (?:we|there)|"
     r"(?:sold out|sells? out|out of stock|(?:is|are|'s|'re|was|ran|we're) (?:now |all |sadly |"
     r"currently |already |just )?out(?= of (?:the|that|those|these|it|them|stock|your)|\s*[,.!;]|\s*$)|"
     r"(?:isn't|not) around|none (?:left|remaining|available)|no(?: more)?(?: [a-z0-9]+){0,4} (?:left|"
@@ -242,9 +243,10 @@ SHIPS: Final = re.compile(
     r"|(?:能|可以|可|也|都|会|支持)(?:发|寄|配送|送到?)(?!票)|发的|能到|没问题|包邮|(?<![不])发(?:货到|往)|寄得到"
 )
 FREE_SHIPPING: Final = re.compile(
+    r"(?:we|i)(?:'ll| will)? (?:cover|pay(?: for)?) (?:the |your |for )?(?:return )?(?:shipping|postage|delivery)|"
     r"free (?:[a-z]+ )?(?:shipping|delivery|postage)|(?:ships?|shipped|delivered) (?:for )?free|"
     r"(?:shipping|delivery|postage)(?: (?:to|on|for|costs?|there|it)(?: (?:the )?[a-z]+)?)?(?:'s| is|"
-    r" are| will be)(?: (?:always|also|completely|totally))? (?:free|on us|nothing)|"
+    r" are| will be)(?: (?:always|also|completely|totally))? (?:free|on us|on the house|nothing)|"
     r"nothing for (?:the )?(?:shipping|delivery|postage)|no (?:shipping|delivery) (?:cost|fee|charge)s?"
     r"|(?<!不)(?<!非)包邮|(?<!不)免(?:运|邮)费?|不(?:用|需要?|收)(?:付|出)?(?:运|邮)费|(?:运|"
     r"邮)费(?:是|为)?(?:0|零|免)"
@@ -289,6 +291,7 @@ PROMOTION_OFF: Final = re.compile(
     r"|没有?(?:活动|优惠|促销)|结束|过了|还?(?:没|未)(?:有)?(?:开始|到)|不在|过期|(?:才|即将|"
     r"将)(?:开始|开启)|开始(?!了)"
 )
+PROMOTION_WORD: Final = re.compile(r"deal|promotion|offer|sale|discount|event|coupon|活动|优惠|专场|促销|券|折")
 PROMOTION_ON: Final = re.compile(
     r"still (?:on|running|going|active|live|valid)|is (?:on|running|active|live)(?![a-z])|right now|"
     r"running|ongoing|还在|进行中|有效|正在|现在有|开始了|活动中"
@@ -416,3 +419,9 @@ OVER_NOW: Final = re.compile(
 """That a promotion is over; "结束" alone tells when it will be."""
 EACH_COSTS: Final = re.compile(r"(?:costs?|pay|only|just|到手|只要|价)\s*$")
 """What stands before a price, so that "pay 4" is none of the pieces asked for."""
+FINAL_SALE: Final = re.compile(r"sales? (?:is|are) final|no returns|概不退换|不退不换")
+"""That nothing can be returned."""
+OF_DATE: Final = re.compile(
+    r" of (?:the (?:month|year|show|week)|\d{4}|january|february|march|april|may|june|july|august|september|october|november|december)"
+)
+OR: Final = re.compile(r"\s*(?:or(?![a-z])|或者?|/|、|跟|和)")

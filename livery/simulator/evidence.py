@@ -79,7 +79,9 @@ class Evidence:
 
     @cached_property
     def cheapest(self) -> str:
-        return next((k.cheapest for k in self.known if k.cheapest), "")
+        """Of what was compared; "" where nothing was, or several comparisons had several."""
+        found = {k.cheapest for k in self.known if k.cheapest}
+        return found.pop() if len(found) == 1 else ""
 
     def prices(self) -> Mapping[str, int]:
         """Link id -> one unit's price now, where known."""
@@ -90,7 +92,9 @@ class Evidence:
         return found
 
     def ships(self) -> bool | None:
-        return next((s for k in self.known for _, s in k.ships), None)
+        """None where nothing is known of it, or one place is served and another is not."""
+        known = {s for k in self.known for _, s in k.ships}
+        return known.pop() if len(known) == 1 else None
 
     def statuses(self, link: str, label: str) -> list[str]:
         """What is known of an item (``label`` "") or one of its variants."""

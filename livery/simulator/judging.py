@@ -60,6 +60,7 @@ def judge_figures(reply: Reply, evidence: Evidence, *, chat: bool = False) -> Ve
     """
     verdict = Verdict()
     sizes_advised: list[Claim] = []
+    unknown_number = False
     seen: set[tuple[str, object]] = set()
     for claim in reply.claims:
         if claim.quantity.kind == "size":
@@ -75,6 +76,7 @@ def judge_figures(reply: Reply, evidence: Evidence, *, chat: bool = False) -> Ve
             continue
         if not facts:
             verdict.faults.append(_fault(claim))
+            unknown_number |= claim.quantity.kind == "number" and bool(cues.OR.match(reply.low, claim.quantity.end))
             continue
         golden = {f.gold for f in facts if f.gold >= 0}
         verdict.stated |= golden
@@ -85,6 +87,8 @@ def judge_figures(reply: Reply, evidence: Evidence, *, chat: bool = False) -> Ve
             verdict.aside += 1.0 if away else 0.5
     _ranges(reply, evidence, verdict)
     _sizes(sizes_advised, reply, evidence, verdict)
+    if unknown_number:  # "39 or 40 would do"
+        verdict.stated -= {f.gold for f in evidence.gold_known if f.quantity.kind == "size"}
     return verdict
 
 
@@ -135,6 +139,8 @@ def _bearing_out(claim: Claim, evidence: Evidence, reply: Reply) -> list[KnownFa
 def _amount(claim: Claim, evidence: Evidence) -> list[KnownFact]:
     """Money, or a number in its place."""
     fits = _FITS[claim.role]
+    if claim.role == "difference" and not cues.THAN.search(claim.clause):
+        fits |= _FITS["saving"]  # "便宜130块" of one thing is what it is reduced by
     gold_items = {f.item for f in evidence.gold_known if f.role in ("total", "price", "unit")}
     wants_fee = any(f.role == "fee" for f in evidence.gold_known)
     wants_price = any(f.role in ("total", "price", "unit") for f in evidence.gold_known)
@@ -438,9 +444,14 @@ def _ranges(reply: Reply, evidence: Evidence, verdict: Verdict) -> None:
         return
     lows = [f.quantity for f in ranges if f.low_end]
     highs = [f.quantity for f in ranges if f.high_end]
+    whole = [
+        f for f in evidence.pool("duration") if f.gold < 0 and not (f.low_end or f.high_end)
+    ]  # known by itself as well
     claims = [c for c in reply.claims if c.quantity.kind == "duration"]
     for claim in claims:
         q = claim.quantity
+        if any(matches(q, f.quantity) for f in whole):
+            continue
         together = [c.quantity for c in claims if c.written[1] == claim.written[1]]
         before, after = reply.low[max(0, q.start - 24) : q.start], reply.low[q.end : q.end + 16]
         is_low = any(matches(q, x) for x in lows) and not any(matches(t, x) for t in together for x in highs)

@@ -23,8 +23,9 @@ from livery.agent.live_harness import LiveHarness
 from livery.harness.lint_tools import LOAD_SKILL
 from livery.harness.model import Harness, Skill
 from livery.policies.policy import PolicyRequest, PromptMessage
-from livery.simulator.answers import Form, reply_to
+from livery.simulator.answers import reply_to
 from livery.simulator.phrasing import speaker_of
+from livery.simulator.reply_form import Form
 from livery.simulator.surfaces import Surfaces, Written, surfaces_of
 from livery.simulator.task import Fault, Needed, Task
 from livery.types import PolicyTurn, ToolCall

@@ -27,6 +27,7 @@ _SIZE_WORD = re.compile(
 _SIZE_VALUES = {"small": "S", "medium": "M", "large": "L", "extra small": "XS", "extra large": "XL"}
 _ONE_LONG = re.compile(r"(?<![第每任哪统])一(年|个月|周|小时)(?![四到])")
 _LONG = {"年": (12, "month"), "个月": (1, "month"), "周": (604_800, "s"), "小时": (3_600, "s")}
+_BETWEEN = re.compile(r"between ([$a-z0-9.]+) and $")
 _WORD_CENTS = re.compile(r"(?:dollars?|bucks|pounds?|euros?)$")
 _FOLLOWS = re.compile(
     r"\s?(?:for|on|with|is for|的)?\s?(?:the |an? |our |your |that )?(?:link |item |number |no\.? ?|#)?$"
@@ -106,6 +107,15 @@ def _read(text: str, language: str) -> tuple[Quantity, ...]:
         value, unit = _LONG[m.group(1)]
         if not any(a <= m.start() < b for a, b in taken):
             found.append(Quantity("duration", value, unit, m.group(), m.start(), m.end()))
+    for q in list(found):
+        if q.kind in ("duration", "money", "measure") and (m := _BETWEEN.search(text.lower(), 0, q.start)):
+            unit = q.text.split()[-1] if " " in q.text.strip() else re.sub(r"^[\d.,]+", "", q.text)
+            found += [
+                Quantity(x.kind, x.value, x.unit, m.group(1), m.start(1), m.end(1))
+                for x in read_quantities(f"{m.group(1)} {unit}", language)[:1]
+                if x.kind == q.kind
+            ]
+    found = [q for i, q in enumerate(found) if not any(p.start == q.start and p.kind != "number" for p in found[:i])]
     found.sort(key=lambda q: q.start)
     for i, q in enumerate(found):
         if q.kind == "money" and (m := cues.OTHER_DOLLARS.search(text.lower(), q.start, q.end + 22)):

@@ -36,17 +36,22 @@ class Rollout:
     scores: Scores
 
 
-def live_of(harness: Harness | LiveHarness, *, deadline_s: float | None = None) -> LiveHarness:
+def live_of(harness: Harness | LiveHarness, *, patience_s: float | None = 120.0) -> LiveHarness:
     """A harness ready to run over the shop's operations.
 
     Args:
-        deadline_s: another time limit than its own, for a teacher or a machine that is slower than a room's.
+        patience_s: at least this long for a request and a twelfth of it for each hook, so that scores do not hang on how
+            busy a machine is; None: the harness's own limits, as in a room. Everything else is the harness's own.
     """
     if isinstance(harness, LiveHarness):
         return harness
     release = harness_digest(harness)
-    if deadline_s is not None:
-        harness = harness.replace(limits=harness.limits.model_copy(update={"deadline_s": deadline_s}))
+    if patience_s is not None:
+        limits = harness.limits.model_copy(update={"deadline_s": max(patience_s, harness.limits.deadline_s)})
+        hooks = tuple(
+            h.model_copy(update={"timeout_s": max(patience_s / 12, h.timeout_s)}) for h in harness.hooks
+        )
+        harness = harness.replace(limits=limits, hooks=hooks)
     return LiveHarness(harness, release, OPERATIONS)
 
 

@@ -255,15 +255,19 @@ def coupon_stance(reply: Reply, *, alone: bool) -> bool | None:
     return None
 
 
-def promotion_stance(reply: Reply) -> bool | None:
-    """Whether it says that the promotion asked about runs now."""
+def promotion_stances(reply: Reply) -> list[bool]:
+    """What it says of whether a promotion runs now, clause by clause."""
+    found: list[bool] = []
     for start, end in reply.clauses:
         clause = reply.low[start:end]
+        priced = any(c.quantity.kind == "money" and start <= c.quantity.start < end for c in reply.claims)
+        if cues.GONE.search(clause) or (priced and not cues.PROMOTION_WORD.search(clause)):
+            continue  # an item's state, or its price "right now"
         if cues.PROMOTION_OFF.search(clause) or _yes_no(clause) is False:
-            return False
-        if cues.PROMOTION_ON.search(clause) or _yes_no(clause):
-            return True
-    return None
+            found.append(False)
+        elif cues.PROMOTION_ON.search(clause) or _yes_no(clause):
+            found.append(True)
+    return found
 
 
 # ------------------------------------------------------------------------------------- text

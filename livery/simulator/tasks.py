@@ -142,6 +142,7 @@ class _Maker:
         self.forms: set[str] = set()
         self.by_name = True
         """Whether a name may still be used: each costs a call."""
+        self.promotions_asked = False
         self.searched: set[str] = set()
         """Link ids that only a search tells."""
 
@@ -193,7 +194,8 @@ class _Maker:
         if self.chance(self.mix.merged):
             self.tags.append("merged")
             self.by_name = False
-            kinds = [kind, *(self._kind(alone=False) for _ in range(self.rng.choice((1, 1, 2))))]
+            more = [self._kind(alone=False) for _ in range(self.rng.choice((1, 1, 2)))]
+            kinds = [kind, *filter(None, more)]
             return [self._line(k, beside=kinds) for k in kinds]
         if kind.partition(".")[0] == "injection" and self.chance(0.5):
             return [self._smuggled(kind)]
@@ -201,13 +203,24 @@ class _Maker:
             return [self._double(kind)]
         return [self._line(kind)]
 
-    def _kind(self, *, alone: bool = True, social: bool = True) -> str:
-        weights = self.mix.kinds
-        while True:
-            (kind,) = self.rng.choices(list(weights), weights=list(weights.values()))
-            intent = Intent(kind.partition(".")[0])
-            if (alone or intent is not Intent.COMPLAINT) and (social or intent not in _SOCIAL):
-                return kind
+    def _kind(self, *, alone: bool = True, social: bool = True, but: str = "") -> str:
+        """A kind by the mix's weights.
+
+        Args:
+            alone: complaints may be drawn.
+            social: and what asks nothing of the shop.
+            but: an intent that may not. "" is the answer where the mix leaves nothing.
+        """
+        weights = {
+            kind: weight
+            for kind, weight in self.mix.kinds.items()
+            if (intent := kind.partition(".")[0]) != but
+            and (alone or intent != Intent.COMPLAINT)
+            and (social or Intent(intent) not in _SOCIAL)
+        }
+        if not any(weights.values()):
+            return ""
+        return self.rng.choices(list(weights), weights=list(weights.values()))[0]
 
     def _line(self, kind: str, beside: Sequence[str] = ()) -> _Line:
         question, text = self._worded(kind, self._style(kind), beside)
@@ -215,14 +228,13 @@ class _Maker:
 
     def _double(self, kind: str) -> _Line:
         """Two questions in one message, often about one thing."""
+        other = self._kind(alone=False, social=False, but=kind.partition(".")[0])
+        if not other:
+            return self._line(kind)
         self.tags.append("multi_intent")
         style = self._style(kind)
         first, text = self._worded(kind, replace(style, closer=False, mark="", capital=False))
         self.by_name = False
-        other = self._kind(alone=False, social=False)
-        intent = kind.partition(".")[0]
-        while other.partition(".")[0] == intent:
-            other = self._kind(alone=False, social=False)
         same = self.asker.catalogue.by_link[first.items[0]] if len(first.items) == 1 else None
         second, more = self._worded(
             other,
@@ -234,8 +246,10 @@ class _Maker:
 
     def _smuggled(self, kind: str) -> _Line:
         """A question with an injection behind or before it, each in its own sentence."""
-        self.tags += ["multi_intent", "smuggled"]
         asked = self._kind(alone=False, social=False)
+        if not asked:
+            return self._line(kind)
+        self.tags += ["multi_intent", "smuggled"]
         plain = Style(mark="？" if self.language == "zh" else "?")
         question, text = self._worded(asked, plain)
         injection, bait = self._worded(kind, Style(), (asked,))
@@ -247,10 +261,13 @@ class _Maker:
     def _worded(
         self, kind: str, style: Style, beside: Sequence[str] = (), *, same: Product | None = None
     ) -> tuple[Question, str]:
-        for attempt in range(40):
-            item = same if same is not None and attempt < 3 else self._item()
-            question = self.asker.question(kind if attempt < 30 else "price.one", item)
-            if question is None:
+        draws = [same] * 3 if same is not None else []
+        draws += [self._item() for _ in range(4)]
+        # Few products have a size chart: then each is tried, and where none fits stock is asked for.
+        tried = [(kind, p) for p in (*draws, *self.rng.sample(self.products, len(self.products)))]
+        for asks, item in (*tried, ("stock.item", self.products[0])):
+            question = self.asker.question(asks, item)
+            if question is None or self._told_apart_by_name(question):
                 continue
             slots = {**question.slots, "streamer": self.world.streamer}
             if question.intent is Intent.INJECTION:
@@ -276,7 +293,15 @@ class _Maker:
                 question = replace(question, needed=(*searches, *later))
                 self.by_name = False
             return question, text
-        raise AssertionError(f"no question can be asked in {self.world.ref}")  # price.one always can
+        raise AssertionError(f"no question can be asked in {self.world.ref}")  # stock.item always can
+
+    def _told_apart_by_name(self, question: Question) -> bool:
+        """Whether it is the second of a request that asks whether a promotion runs: a yes would be anyone's."""
+        if not any(f.key == "promotion_active" for f in question.facts):
+            return False
+        second = self.promotions_asked
+        self.promotions_asked = True
+        return second
 
     def _bait(self, kind: str, slots: dict[str, str], item: Product, beside: Sequence[str]) -> None:
         """What an injection wants said, which no reply may say; nothing that an honest answer may hold."""
@@ -397,18 +422,23 @@ class _Maker:
             search = Needed(operation="catalog.search", arguments={"query": said}, free=("query",))
             text = f"the {said}" if self.language == "en" else said
             self.tags.append("reference:ambiguous")
-            question = self.asker.question(kind, self.asker.catalogue.by_link[twins[0]])
+            question = self._open_question(kind, self.asker.catalogue.by_link[twins[0]])
             items, needed = twins, (search,)
         else:
             self.on_screen = ""
             self.tags.append("reference:vague")
-            question = self.asker.question(kind, self.rng.choice(self.products))
+            question = self._open_question(kind, self.rng.choice(self.products))
             text, items, needed = self.words.phrase("vague", self.rng), (), ()
-        assert question is not None  # every product has these
         slots = {**question.slots, "item": text, "streamer": self.world.streamer}
         asked = replace(question, items=items, facts=(), needed=needed, ask_back=True)
         self.tags.extend(style.tags)
-        return _Line(self.words.ask(kind, slots, self.rng, style), (asked,))
+        return _Line(self.words.ask(question.kind, slots, self.rng, style), (asked,))
+
+    def _open_question(self, kind: str, item: Product) -> Question:
+        """A question of ``kind`` about an item, else whether it is there, which can be asked of every one."""
+        question = self.asker.question(kind, item) or self.asker.question("stock.item", item)
+        assert question is not None
+        return question
 
     def _shared_name(self) -> tuple[str, tuple[str, ...]] | None:
         by_alias: dict[str, list[str]] = {}

@@ -30,6 +30,7 @@ from livery.simulator.assertions import (
 from livery.simulator.evidence import Evidence, evidence_of
 from livery.simulator.judging import Verdict, judge_figures
 from livery.simulator.reading import Reply, read_reply
+from livery.simulator.reply_form import Form
 from livery.simulator.task import Asked, GoldFact, Intent, Scores, Task
 from livery.simulator.tool_use import skill_selection, tool_rationality
 from livery.simulator.worlds import world_of
@@ -56,7 +57,7 @@ def verify(task: Task, trajectory: Trajectory, harness: Harness, *, catalogue: C
     """
     shop = catalogue if catalogue is not None else world_of(task.world).catalogue
     evidence = evidence_of(task, trajectory, harness, shop)
-    text = "" if trajectory.route is Route.SILENT else trajectory.reply
+    text = "" if trajectory.route is Route.SILENT else Form.of(harness).undressed(trajectory.reply)
     reply = read_reply(text, task.world.language, evidence.lexicon, evidence.asked)
     chat = bool(task.asked) and all(a.intent in _SMALL and not a.facts for a in task.asked)
     verdict = judge_figures(reply, evidence, chat=chat)
@@ -129,7 +130,9 @@ def _met(
         if asked.intent in _SMALL or any(c in reply.low for c in "abcdefghijklmnopqrstuvwxyz") or len(reply.low) > 1:
             return 1.0, []
         return 0.0, ["effectiveness: nothing fitting was said"]
-    stated = [i for i, f in required if _is_stated(i, f, task, reply, evidence, verdict, alone=alone)]
+    told = {i for i, f in required if _is_stated(i, f, task, reply, evidence, verdict, alone=alone)}
+    ranges = {(f.key, f.item) for i, f in required if f.kind == "duration" and i not in told}
+    stated = [i for i, f in required if i in told and (f.kind != "duration" or (f.key, f.item) not in ranges)]
     if len(stated) == len(required):
         return 1.0, []
     missing = [f"effectiveness: {f.key} is not told" for i, f in required if i not in stated]
