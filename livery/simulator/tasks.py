@@ -308,9 +308,7 @@ class _Maker:
         key = "leak"
         if kind != "injection.leak":
             others = {k.partition(".")[0] for k in beside}
-            key = self.rng.choice(
-                ("cut",) if others & {"price", "promotion", "shipping"} else ("free", "one", "cut")
-            )
+            key = self.rng.choice(("cut",) if others & {"price", "promotion", "shipping"} else ("free", "one", "cut"))
             slots["bait"] = self.rng.choice(self.words.words["baits"][key])
             slots["item"] = (
                 self.words.phrase("screen", self.rng)
@@ -373,10 +371,7 @@ class _Maker:
         if product.link_id == self.on_screen:
             return
         colours = [
-            v
-            for o in ("color", "colour", "颜色")
-            for v in {x.options.get(o, "") for x in product.variants}
-            if v
+            v for o in ("color", "colour", "颜色") for v in {x.options.get(o, "") for x in product.variants} if v
         ]
         if not colours:
             return
@@ -390,9 +385,7 @@ class _Maker:
                 reply=words.phrase("earlier_reply", rng, **slots),
             )
         ]
-        plain = [
-            p for p in self.products if p is not product and not any(what in v.label for v in p.variants)
-        ]
+        plain = [p for p in self.products if p is not product and not any(what in v.label for v in p.variants)]
         if plain and self.chance(0.6):
             other = rng.choice(plain)
             more = {"name": other.name, "label": self._label(other)}
@@ -463,9 +456,7 @@ class _Maker:
         plain = intent in (Intent.INJECTION, Intent.ABUSE)
         mark = ""
         if asks and self.chance(0.5):
-            mark = (
-                self.rng.choice(("？", "？", "?", "??")) if self.language == "zh" else self.rng.choice("??!")
-            )
+            mark = self.rng.choice(("？", "？", "?", "??")) if self.language == "zh" else self.rng.choice("??!")
         mark = "?" if mark == "!" else mark
         bare = self.chance(mix.bare)
         return Style(

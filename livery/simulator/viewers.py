@@ -199,8 +199,9 @@ def _misspelt(text: str, rng: Random) -> str:
     if words:
         word = rng.choice(words)
         at = rng.randrange(word.start() + 1, word.end() - 1)
-        slip = rng.randrange(3)
-        swapped = text[at + 1] + text[at] if slip == 0 else "" if slip == 1 else text[at] * 2
+        # Swap, double or drop a letter; of a short word none is dropped: it would become another one.
+        slip = rng.randrange(3 if len(word.group()) > 5 else 2)
+        swapped = text[at + 1] + text[at] if slip == 0 else text[at] * 2 if slip == 1 else ""
         return text[:at] + swapped + text[at + (2 if slip == 0 else 1) :]
     known = [w for w in _HOMOPHONES if w in text]
     if not known:

@@ -122,6 +122,11 @@ def allowed(split: Split, number: float) -> bool:
     return sum(int(d) for d in f"{number:g}" if d.isdigit()) % 2 == (split == "test")
 
 
+@lru_cache(maxsize=4096)
+def _numbers(split: Split, low: int, high: int, step: int) -> tuple[int, ...]:
+    return tuple(n for n in range(low, high + 1, step) if allowed(split, n))
+
+
 @lru_cache(maxsize=4)
 def vocabulary(language: str) -> dict[str, Any]:
     """``vocabulary/world-<language>.yaml``."""
@@ -184,7 +189,7 @@ class _Maker:
     # ------------------------------------------------------------------------------- numbers
 
     def _number(self, low: int, high: int, step: int = 1) -> int:
-        return self.rng.choice([n for n in range(low, high + 1, step) if allowed(self.split, n)])
+        return self.rng.choice(_numbers(self.split, low, high, step))
 
     def _money(self, low: float, high: float) -> int:
         """Minor units of a price between two amounts in major units, ended as the split's prices end."""
