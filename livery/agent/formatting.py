@@ -55,7 +55,7 @@ def format_result(value: JSON, how: ResultFormat, template: Template | None = No
         return template.render(result=shown).strip()
     fields: dict[str, Any] = dict(shown)
     # A folded template leaves runs of blanks where a condition did not hold.
-    return _BLANKS.sub(" ", template.render(**fields, result=shown)).strip()
+    return _BLANKS.sub(" ", template.render({**fields, "result": shown})).strip()
 
 
 def format_error(error: ToolError, how: ResultFormat) -> str:

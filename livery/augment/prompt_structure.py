@@ -122,9 +122,7 @@ def _reworded(section: Section, rng: Random, lexicon: Lexicon, share: float) -> 
     """Line by line; a line with an expression keeps it, because patterns take whole sentences with all in them."""
     lines = section.template.split("\n")
     return "\n".join(
-        line
-        if "{%" in line or line.strip().startswith("{{")
-        else paraphrase(line, rng, lexicon, share, kind="sentences")
+        line if "{%" in line or line.strip().startswith("{{") else paraphrase(line, rng, lexicon, share)
         for line in lines
     )
 

@@ -47,7 +47,7 @@ def paraphrased(harness: Harness, rng: Random, lexicon: Lexicon) -> Edit | None:
     share = rng.choice((0.5, 0.8, 1.0))
     made: dict[str, Skill] = {}
     for skill in harness.skills:
-        about = paraphrase(skill.description, rng, lexicon, share)
+        about = paraphrase(skill.description, rng, lexicon, share, instructions=False)
         fits = len(about) <= min(DESCRIPTION_CHARS, harness.rendering.skill_description_chars) // 2
         made[skill.key] = changed(
             skill,

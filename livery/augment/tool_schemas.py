@@ -167,12 +167,15 @@ def description_wording(harness: Harness, rng: Random, lexicon: Lexicon) -> Edit
     made: dict[str, Tool] = {}
     for tool in harness.tools:
         properties = {
-            n: {**any_mapping(s), "description": paraphrase(str(any_mapping(s)["description"]), rng, lexicon)}
+            n: {
+                **any_mapping(s),
+                "description": paraphrase(str(any_mapping(s)["description"]), rng, lexicon, instructions=False),
+            }
             if any_mapping(s).get("description")
             else s
             for n, s in _properties(tool).items()
         }
-        about = paraphrase(tool.description, rng, lexicon)
+        about = paraphrase(tool.description, rng, lexicon, instructions=False)
         made[tool.key] = changed(tool, description=about, input_schema=_schema(tool, properties))
     harness_ = _tools(harness, made)
     return None if harness_ == harness else Edit(harness_)

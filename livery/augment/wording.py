@@ -32,8 +32,12 @@ def joiner(text: str) -> str:
     return "" if re.search(r"[\u4e00-\u9fff]", text) else " "
 
 
-def paraphrase(text: str, rng: Random, lexicon: Lexicon, share: float = 1.0, *, kind: str = "sentences") -> str:
-    """The text with about ``share`` of the sentences that the lexicon can reword reworded."""
+def paraphrase(text: str, rng: Random, lexicon: Lexicon, share: float = 1.0, *, instructions: bool = True) -> str:
+    """The text with about ``share`` of the sentences that the lexicon can reword reworded.
+
+    Args:
+        instructions: whether it tells what to do; a description only says what a thing is.
+    """
     out: list[str] = []
     fenced = False
     for line in text.split("\n"):
@@ -45,11 +49,11 @@ def paraphrase(text: str, rng: Random, lexicon: Lexicon, share: float = 1.0, *, 
         match = _LINE.match(line)
         assert match is not None
         mark, said = match["mark"] or "", match["text"]
-        whole = lexicon.choose(rng, kind, _bare(said)) if rng.random() < share else ""
+        whole = lexicon.choose(rng, "sentences", _bare(said)) if rng.random() < share else ""
         if whole:
             out.append(mark + whole + _end_of(said))
             continue
-        parts = [_reworded(s, rng, lexicon, share, kind) for s in sentences(said)]
+        parts = [_reworded(s, rng, lexicon, share, instructions and "#" not in mark) for s in sentences(said)]
         out.append(mark + joiner(said).join(parts))
     return "\n".join(out)
 
@@ -63,13 +67,15 @@ def _end_of(sentence: str) -> str:
     return found[0] if found else ""
 
 
-def _reworded(sentence: str, rng: Random, lexicon: Lexicon, share: float, kind: str) -> str:
+def _reworded(sentence: str, rng: Random, lexicon: Lexicon, share: float, instructions: bool) -> str:
     if rng.random() >= share:
         return sentence
-    known = lexicon.choose(rng, kind, _bare(sentence))
+    known = lexicon.choose(rng, "sentences", _bare(sentence))
     if known:
         return known + _end_of(sentence)
-    fitting = [(p, e) for p, e in lexicon.patterns if p.search(sentence)]
+    fitting = [
+        (p, e) for p, e in (lexicon.instruction_patterns if instructions else lexicon.patterns) if p.search(sentence)
+    ]
     if not fitting:
         return sentence
     pattern, entries = rng.choice(fitting)

@@ -7,20 +7,23 @@ its records. Every command ends with one line of JSON on standard output.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import sys
+from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
 from typer.core import TyperGroup
 
-from livery.augment.lexicon import Split
-from livery.augment.operators import DIMENSIONS, Dimension, Variant, rebuild, registered
-from livery.augment.preservation import Report, check_preservation
+from livery.agent.live_harness import LiveHarness
+from livery.augment.lexicon import Split, language_of
+from livery.augment.operators import DIMENSIONS, Dimension, Variant, any_mapping, rebuild, registered
+from livery.augment.preservation import LOAD, Played, Report, Runner, check_preservation
 from livery.augment.probe import ProbeRunner, probe_parameters, probes
 from livery.augment.sampling import sample_variant
 from livery.cli.harnesses import load_checked
@@ -30,6 +33,14 @@ from livery.harness.digest import harness_digest
 from livery.harness.folder import load_harness, save_harness
 from livery.harness.model import Harness
 from livery.shop.loading import load_catalogue
+from livery.simulator.oracle import OraclePolicy
+from livery.simulator.rollout import live_of, rollout
+from livery.simulator.task import Task
+from livery.simulator.tasks import make_task
+from livery.simulator.worlds import make_world
+from livery.types import Trajectory
+
+PlayedTask = TypeVar("PlayedTask")
 
 
 class RunByDefault(TyperGroup):
@@ -48,6 +59,7 @@ app = typer.Typer(
 )
 
 RECORDS = ".variant.json"
+_TASKS_A_WORLD = 8
 FolderArgument = Annotated[Path, typer.Argument(help="Harness folder.")]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one line of JSON only.")]
 
@@ -111,18 +123,19 @@ def check(
     harness: FolderArgument,
     compositions: Annotated[int, typer.Option(min=0, help="Random compositions to play.")] = 200,
     seed: Annotated[int, typer.Option(help="Seed of operators, compositions and tasks.")] = 0,
-    store: Annotated[Path | None, typer.Option(help="Store to play in; by default the language's demo.")] = None,
-    tasks: Annotated[int, typer.Option(min=1, help="How many tasks to play with.")] = 24,
+    player: Annotated[
+        str, typer.Option("--with", help="oracle (made worlds), or probes (calls over a store, no answers judged).")
+    ] = "oracle",
+    store: Annotated[
+        Path | None, typer.Option(help="Store that probes play in; by default the language's demo.")
+    ] = None,
+    tasks: Annotated[int, typer.Option(min=1, help="How many tasks to play with.")] = 48,
     tasks_each: Annotated[int, typer.Option(min=1, help="Tasks a composition plays.")] = 2,
     operator: Annotated[list[str] | None, typer.Option(help="Only this operator (may be repeated).")] = None,
     out: Annotated[Path | None, typer.Option(help="Write the report as JSON here too.")] = None,
 ) -> None:
     """Play every operator alone and random compositions; exit status 1 where one changed a task."""
     base = load_checked(harness)
-    catalogue = load_catalogue(store or Path(f"stores/demo-{'zh' if base.language.startswith('zh') else 'en'}"))
-    played = probes(base, catalogue, seed, tasks)
-    if not played:
-        raise InputError.at(harness, "no probe can be played: expected tools bound to the shop's operations")
     known = registered()
     chosen = None
     if operator:
@@ -131,11 +144,32 @@ def check(
             raise InputError.at("--operator", message, code="operator-unknown")
         chosen = {n: known[n] for n in operator}
     console = Console(stderr=True, highlight=False, markup=False)
-    report = check_preservation(
-        base, compositions, seed, ProbeRunner(catalogue), played,
-        parameters=probe_parameters(), operators=chosen, tasks_each=tasks_each,
-        progress=lambda line: console.print(line),
-    )  # fmt: skip
+
+    def checked(runner: Runner[PlayedTask], played: Sequence[PlayedTask]) -> Report:
+        return check_preservation(
+            base,
+            compositions,
+            seed,
+            runner,
+            played,
+            parameters=probe_parameters(),
+            operators=chosen,
+            tasks_each=tasks_each,
+            progress=lambda line: console.print(line),
+        )
+
+    match player:
+        case "oracle":
+            report = checked(OracleRunner(seed), oracle_tasks(base, seed, tasks))
+        case "probes":
+            catalogue = load_catalogue(store or Path(f"stores/demo-{language_of(base.language)}"))
+            carried = probes(base, catalogue, seed, tasks)
+            if not carried:
+                message = "no probe can be played; expected tools bound to the shop's operations"
+                raise InputError.at(harness, message, code="augment-probes")
+            report = checked(ProbeRunner(catalogue), carried)
+        case _:
+            raise InputError.at("--with", f"found {player!r}; expected oracle or probes", code="augment-player")
     _tell(report, console)
     text = json.dumps(report.as_json(), ensure_ascii=False)
     if out is not None:
@@ -213,6 +247,53 @@ def page(base: Harness, found: HarnessDiff, records: list[dict[str, Any]]) -> st
         f"<title>{title}</title><style>{_STYLE}</style><h1>{title}</h1>"
         f"<p>{escape(found.old)} → {escape(found.new)}</p>{steps}<h2>What changed</h2>{html_diff(found)}</html>\n"
     )
+
+
+# ------------------------------------------------------------------------------------------- oracle
+
+
+class OracleRunner:
+    """Plays the simulator's tasks with its oracle and its verifier, in the agent's own loop."""
+
+    def __init__(self, seed: int) -> None:
+        self._policy = OraclePolicy(seed=seed)
+        self._seed = seed
+        self._live: tuple[Harness, LiveHarness] | None = None
+
+    def play(self, task: Task, harness: Harness) -> Played:
+        if self._live is None or self._live[0] is not harness:
+            self._live = (harness, live_of(harness))
+        trajectory, scores = asyncio.run(rollout(task, self._live[1], self._policy, seed=self._seed))
+        note = f"{trajectory.route}: {trajectory.route_reason}; {'; '.join(scores.reasons)}"
+        earned = {k: float(v) for k, v in scores.model_dump(exclude={"reasons"}).items()}
+        return Played(tuple(_operations(trajectory, harness)), earned, note)
+
+
+def _operations(trajectory: Trajectory, harness: Harness) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    """What ran. A further page of a result is the same operation, which is not counted again."""
+    keys = {s.name: s.key for s in harness.skills}
+    paged = {t.name: m.source for t in harness.tools for m in t.binding.arguments if m.to == "page"}
+    for result in trajectory.results:
+        page = _value_at(result.call.arguments, paged.get(result.call.name, ""))
+        if not result.operation or page not in (None, 1, "1"):
+            continue
+        if result.operation == LOAD:
+            yield LOAD, {"key": keys.get(str(result.arguments.get("name")), "")}
+        else:
+            yield result.operation, dict(result.arguments)
+
+
+def _value_at(arguments: Mapping[str, Any], path: str) -> Any:
+    value: Any = arguments
+    for part in path.split(".") if path else ():
+        value = any_mapping(value).get(part)
+    return value if path else None
+
+
+def oracle_tasks(base: Harness, seed: int, count: int) -> list[Task]:
+    """Tasks of train worlds in the harness's language, some a world."""
+    language = language_of(base.language)
+    return [make_task(make_world("train", language, seed + n // _TASKS_A_WORLD), seed * 1000 + n) for n in range(count)]
 
 
 # ------------------------------------------------------------------------------------------- parts

@@ -26,6 +26,8 @@ Language = Literal["en", "zh"]
 Table = Mapping[str, Mapping[str, Mapping[str, tuple[str, ...]]]]
 """kind -> key -> split -> entries."""
 
+Patterns = tuple[tuple[re.Pattern[str], tuple[str, ...]], ...]
+
 SPLITS: tuple[Split, ...] = ("train", "heldout")
 MOST_EXPANSIONS = 256
 """Expansions of one entry that `Lexicon.strings` lists."""
@@ -78,9 +80,17 @@ class Lexicon:
         return tuple(self.table.get(kind, ()))
 
     @cached_property
-    def patterns(self) -> tuple[tuple[re.Pattern[str], tuple[str, ...]], ...]:
+    def patterns(self) -> Patterns:
         """The sentence patterns (regular expression, replacements) that this view has replacements for."""
-        made = ((re.compile(p), self.entries("patterns", p)) for p in self.keys("patterns"))
+        return self._compiled("patterns")
+
+    @cached_property
+    def instruction_patterns(self) -> Patterns:
+        """As `patterns`, with those that fit an instruction and no description ("Remember: ...")."""
+        return (*self.patterns, *self._compiled("instruction_patterns"))
+
+    def _compiled(self, kind: str) -> Patterns:
+        made = ((re.compile(p), self.entries(kind, p)) for p in self.keys(kind))
         return tuple((pattern, entries) for pattern, entries in made if entries)
 
     @property
