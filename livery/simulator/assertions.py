@@ -71,7 +71,9 @@ def _refusal_faults(task: Task, reply: Reply, evidence: Evidence) -> list[str]:
         clause = reply.low[start:end]
         if cues.GONE.search(clause) or cues.UNOPENED.search(clause) or _golden(clause, evidence):
             continue  # of an item, or an answer that was written for it
-        if cues.FINAL_SALE.search(clause) or (cues.REFUSES.search(clause) and words & rules & frozenset(tokens(clause))):
+        if cues.FINAL_SALE.search(clause) or (
+            cues.REFUSES.search(clause) and words & rules & frozenset(tokens(clause))
+        ):
             return [f"accuracy: {clause.strip()!r} is granted by a rule"]
     return []
 

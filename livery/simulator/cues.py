@@ -27,7 +27,8 @@ class RoleCue(NamedTuple):
 
 
 _FILL = (
-    r"(?:\s*(?:is|was|are|were|of|the|a|an|at|only|just|price|it's|its|to|about|around|you|me|us|usual|be|costs?|sells? for|goes for|priced|for|in|"
+    r"(?:\s*(?:is|was|are|were|of|the|a|an|at|only|just|price|it's|its|to|about|around|you|me|us|"
+    r"usual|be|costs?|sells? for|goes for|priced|for|in|"
     r"about|some|almost|nearly|roughly|over|just|under|another|an?|extra|是|了|为|的|要|只要|才|大概|"
     r"约|价|到手|掉|合|"
     r"相当于|折合|您?你?)\s*){0,4}\s*$"
@@ -39,7 +40,8 @@ ROLES: Final = (
         "threshold",
         re.compile(
             
-                r"(?:(?<!down )(?<!just )(?<!bit )(?<!little )(?<!slightly )(?:over|above|from)|at least|orders? (?:of|over|"
+                r"(?:(?<!down )(?<!just )(?<!bit )(?<!little )(?<!slightly )(?:over|above|from)|at least|"
+                r"orders? (?:of|over|"
                 r"above|from)|spend(?:ing)?|reach(?:es|ing)?|minimum|every)\s*$|(?:每?满|达到?|凑够?)\s*$"
             
         ),
@@ -50,7 +52,8 @@ ROLES: Final = (
         "fee",
         re.compile(
             
-                r"(?:(?<![a-z])(?:shipping|delivery|postage|ships?|shipped|surcharge|freight)|运费|邮费|快递费|大件)(?:(?:(?!\d|"
+                r"(?:(?<![a-z])(?:shipping|delivery|postage|ships?|shipped|surcharge|freight)|运费|邮费|"
+                r"快递费|大件)(?:(?:(?!\d|"
                 r"[.!?;,。！？；，]).){0,28})$"
             
             r"|(?:加收|要收|另收|要加|再加|需付)\s*$"
@@ -91,7 +94,8 @@ ROLES: Final = (
         "saving",
         re.compile(
             
-                r"(?:sav(?:e|es|ed|ing|ings)|keep|takes? off|takes?|taking(?: off)?|knocks?(?: off)?|minus|discount of|"
+                r"(?:sav(?:e|es|ed|ing|ings)|keep|takes? off|takes?|taking(?: off)?|knocks?(?: off)?|minus|"
+                r"discount of|"
                 r"coupon of|off by|(?<!every )cut of|立?省|立?减|直降|抵扣?|优惠|降|券减|折扣)"
             
             + _FILL
@@ -194,7 +198,8 @@ ENDED: Final = re.compile(
     r"下架|不(?:再)?卖|停产|不生产|绝版|不做了|停售"
 )
 UNOPENED: Final = re.compile(
-    r"not yet|(?:not|n't) (?:available|out|open) yet|(?:not|isn't|n't|before it)(?: [a-z]+){0,2} on sale|(?:hasn't|not) (?:opened|started|"
+    r"not yet|(?:not|n't) (?:available|out|open) yet|(?:not|isn't|n't|"
+    r"before it)(?: [a-z]+){0,2} on sale|(?:hasn't|not) (?:opened|started|"
     r"launched|released)|(?:have to|must|please|to) wait|wait (?:until|till)|goes on sale|go on sale|"
     r"opens? (?:on|up)|sales? opens?|upcoming|launch(?:es|ing)? on"
     r"|未开售|没(?:有)?开(?:售|卖)|没到开售|还?不能(?:买|拍|下单)|暂(?:时)?(?:未|不能)(?:开售|买|拍)|"
@@ -206,7 +211,8 @@ THERE: Final = re.compile(
     r"available (?:now|again|today)|(?:is|are|'s) (?:here|left|ready)|on the shel(?:f|ves)|yes,? we do|"
     r"(?:still|do|we|'ve|yes|also)(?: do| still)? (?:have|got)(?! (?:to|a (?:lot|great)))(?: (?:it|that|"
     r"this|them|some|a few|a couple|plenty|one|\d+|lots))|(?:\d+|one|two|three|four|five|six|seven|"
-    r"eight|nine|ten|a few|some|plenty|several|dozen|couple)(?: [a-z]+){0,3} (?:left(?! (?:our|the|us|your))|remaining)|plenty"
+    r"eight|nine|ten|a few|some|plenty|several|dozen|couple)(?: [a-z]+){0,3} (?:left(?! (?:our|"
+    r"the|us|your))|remaining)|plenty"
     r"|(?:can|may|could)(?: still)? (?:buy|order|get|grab|purchase)(?: it| one| yours| the)|"
     r"go ahead and (?:order|buy|grab)|order (?:yours|it) now|(?:is|are|'s) on sale(?! (?:on|from|in))|"
     r"you're in luck|(?:grab|get) yours"
@@ -422,6 +428,7 @@ EACH_COSTS: Final = re.compile(r"(?:costs?|pay|only|just|到手|只要|价)\s*$"
 FINAL_SALE: Final = re.compile(r"sales? (?:is|are) final|no returns|概不退换|不退不换")
 """That nothing can be returned."""
 OF_DATE: Final = re.compile(
-    r" of (?:the (?:month|year|show|week)|\d{4}|january|february|march|april|may|june|july|august|september|october|november|december)"
+    r" of (?:the (?:month|year|show|week)|\d{4}|january|february|march|april|may|june|july|august|"
+    r"september|october|november|december)"
 )
 OR: Final = re.compile(r"\s*(?:or(?![a-z])|或者?|/|、|跟|和)")
