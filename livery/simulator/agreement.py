@@ -1,6 +1,6 @@
-"""How far the verifier agrees with people: labelled replies to questions in real stores, and the figures.
+"""How far the verifier agrees with labels made by hand: labelled replies to questions in real stores, and the figures.
 
-A labelled set is a YAML list of cases (a question, the calls made, the gold) with replies that a person judged. The
+A labelled set is a YAML list of cases (a question, the calls made, the gold) with replies judged by hand. The
 case's id says which part it is of: ``development``, on which the rules were tuned; ``held-out``, whose disagreements
 were never looked at; ``blind``, written when the rules were done, to see what they make of words they never met.
 """
@@ -46,7 +46,7 @@ _NOON = (2027, 3, 10, 12, 0)
 
 @dataclass(frozen=True, slots=True)
 class Labelled:
-    """One reply and what a person made of it."""
+    """One reply and its labels."""
 
     id: str
     case: str
