@@ -11,7 +11,7 @@ import asyncio
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Any
-from urllib.parse import urlencode
+from urllib.parse import parse_qs, urlencode, urlsplit
 
 from fastapi import APIRouter, Form, HTTPException, Request
 from fastapi.responses import HTMLResponse, Response
@@ -143,8 +143,17 @@ DONE = {
 appear."""
 
 
-def _to_editor(channel: str, *, path: str = "", done: str = "") -> Response:
-    query = urlencode({k: v for k, v in {"channel": channel, "path": path, "done": done}.items() if v})
+def _to_editor(
+    request: Request, channel: str, *, path: str = "", done: str = "", same_file: bool = True
+) -> Response:
+    """To the editor: in the room, and where nothing else is named in the channel and file, that the page
+    showed."""
+    stood = parse_qs(urlsplit(request.headers.get("hx-current-url", "")).query)
+    if same_file:
+        path = path or stood.get("path", [""])[0]
+    channel = channel or stood.get("channel", [""])[0]
+    values = {"room": stood.get("room", [""])[0], "channel": channel, "path": path, "done": done}
+    query = urlencode({k: v for k, v in values.items() if v})
     return Response(status_code=204, headers={"hx-redirect": f"/editor?{query}"})
 
 
@@ -177,14 +186,16 @@ async def save(
 
 
 @router.delete("/ui/editor/{channel}/file")
-async def delete_file(console: Shared, channel: str, path: str) -> Response:
+async def delete_file(console: Shared, request: Request, channel: str, path: str) -> Response:
     async with console.editing:
         await asyncio.to_thread(workbench.save_file, console, channel, path, None, seen=None)
-    return _to_editor(channel)
+    return _to_editor(request, channel, same_file=False)
 
 
 @router.post("/ui/editor/{channel}/new")
-async def new_file(console: Shared, channel: str, path: Annotated[str, Form()] = "") -> Response:
+async def new_file(
+    console: Shared, request: Request, channel: str, path: Annotated[str, Form()] = ""
+) -> Response:
     path = path.strip().strip("/")
     parts = path.split("/")
     starter = NEW_FILES.get(parts[0], "") if len(parts) > 1 else ""
@@ -198,21 +209,23 @@ async def new_file(console: Shared, channel: str, path: Annotated[str, Form()] =
 
     async with console.editing:
         await asyncio.to_thread(work)
-    return _to_editor(channel, path=path)
+    return _to_editor(request, channel, path=path)
 
 
 @router.delete("/ui/editor/{channel}/draft")
-async def discard(console: Shared, channel: str) -> Response:
+async def discard(console: Shared, request: Request, channel: str) -> Response:
     async with console.editing:
         await asyncio.to_thread(console.drafts.drop, channel)
-    return _to_editor(channel)
+    return _to_editor(request, channel)
 
 
 @router.post("/ui/editor/{channel}/rebase")
-async def rebase(console: Shared, channel: str, keep: Annotated[str, Form()] = "mine") -> Response:
+async def rebase(
+    console: Shared, request: Request, channel: str, keep: Annotated[str, Form()] = "mine"
+) -> Response:
     async with console.editing:
         await asyncio.to_thread(workbench.carry_over, console, channel, keep=keep)
-    return _to_editor(channel, done="carried")
+    return _to_editor(request, channel, done="carried")
 
 
 # -------------------------------------------------------------------------------------------------- releases
@@ -252,12 +265,16 @@ async def publish(console: Shared, request: Request, channel: str) -> Response:
             )
             return HTMLResponse(page, 409)
     await announce(console, f"published to {target}")
-    return _to_editor(target, done="published")
+    return _to_editor(request, target, done="published")
 
 
 @router.post("/ui/editor/{channel}/rollback")
 async def rollback(
-    console: Shared, channel: str, to: Annotated[str, Form()] = "", current: Annotated[str, Form()] = ""
+    console: Shared,
+    request: Request,
+    channel: str,
+    to: Annotated[str, Form()] = "",
+    current: Annotated[str, Form()] = "",
 ) -> Response:
     async with console.editing:
         try:
@@ -267,7 +284,7 @@ async def rollback(
         except Conflict as fault:
             raise HTTPException(409, str(fault)) from fault
     await announce(console, f"rolled back {channel}")
-    return _to_editor(channel, done="rolled-back")
+    return _to_editor(request, channel, done="rolled-back")
 
 
 @router.post("/ui/editor/split")
@@ -285,4 +302,4 @@ async def split(console: Shared, request: Request) -> Response:
 
     await asyncio.to_thread(work)
     await announce(console, "traffic split changed")
-    return _to_editor("", done="split")
+    return _to_editor(request, "", done="split")

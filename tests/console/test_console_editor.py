@@ -221,6 +221,21 @@ async def test_a_publication_by_somebody_else_is_shown_and_not_overwritten(
     assert "Be brief." in next(s for s in both.sections if s.key == "persona").template
 
 
+async def test_the_editor_stays_at_the_file_in_hand(desk: Desk, client: httpx.AsyncClient):
+    """After publishing, and from the first keystroke there is a way to throw the draft away."""
+    page = f"/editor?room=demo&channel=stable&path={SKILL}"
+    assert "Discard draft" not in (await client.get(page)).text
+    saved = await client.put(f"/ui/editor/stable/file?path={SKILL}", data={"text": EDITED})
+    assert saved.text.count("Discard draft") == 1
+    assert 'id="discard" hx-swap-oob="true"' in saved.text
+    assert (await client.get(page)).text.count("Discard draft") == 1
+    done = await client.post(
+        "/ui/editor/stable/publish", data=form(desk), headers={"hx-current-url": f"http://localhost{page}"}
+    )
+    back = httpx.URL(done.headers["hx-redirect"])
+    assert dict(back.params) == {"room": "demo", "channel": "stable", "path": SKILL, "done": "published"}
+
+
 async def test_a_draft_changed_since_it_was_reviewed_is_not_published(desk: Desk, client: httpx.AsyncClient):
     await put(client, **{SKILL: EDITED})
     reviewed = form(desk)
