@@ -154,8 +154,8 @@ def _amount(claim: Claim, evidence: Evidence) -> list[KnownFact]:
         if fact.role in fits or (
             fact.clause and claim.role in _PRICE_ROLES and fact.role in ("", "any", "unit", "total")
         ):
-            if fact.role == "price" and evidence.quantity > 1 and claim.role == "total" and fact.gold < 0:
-                continue
+            if claim.role == "total" and evidence.quantity > 1 and fact.gold < 0 and fact.role != "total":
+                continue  # one piece's price told as the price of all
             found.append(fact)
         elif claim.role == "" and fact.role == "fee" and wants_fee and not claim.named:
             found.append(fact)
@@ -245,8 +245,13 @@ def _number(claim: Claim, evidence: Evidence, reply: Reply) -> list[KnownFact] |
     """A bare number: a price without its unit, or a repetition of something known."""
     q = claim.quantity
     assert not isinstance(q.value, str)
-    priced = _amount(claim, evidence)
-    if priced:
+    counted = [
+        f for f in evidence.gold_known
+        if f.quantity.kind == "count" and _of_item(claim, f, evidence) and matches(q, f.quantity)
+    ]  # fmt: skip
+    if counted:
+        return counted
+    if priced := _amount(claim, evidence):
         return priced
     if isinstance(q.value, int) and (0 <= q.value <= 2 or q.value == evidence.quantity):
         return None

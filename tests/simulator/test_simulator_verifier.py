@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import re
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,8 +12,13 @@ import pytest
 
 from livery.harness.folder import load_harness
 from livery.harness.model import Harness
+from livery.harness.quantities import read_quantities
+from livery.shop.money import format_money
 from livery.simulator.agreement import Labelled, figures, load_labelled, part_of, reply_skills
+from livery.simulator.oracle import OraclePolicy
+from livery.simulator.rollout import live_of, rollout
 from livery.simulator.task import Asked, Fault, GoldFact, Intent, Needed, Scores, Task
+from livery.simulator.tasks import make_tasks
 from livery.simulator.verifier import verify
 from livery.types import ErrorKind, PolicyTurn, Route, ToolCall, ToolError, ToolResult, Trajectory, Turn
 
@@ -276,3 +283,55 @@ def test_a_trajectory_is_not_changed(labelled: list[Labelled], harnesses: dict[s
     before: Trajectory = replace(x.trajectory)
     verify(task, x.trajectory, harnesses["en"], catalogue=x.catalogue)
     assert x.trajectory == before and x.task == task
+
+
+# --------------------------------------------------------------- right answers, and what is made of them
+
+
+@pytest.fixture(scope="module")
+def played(harnesses: dict[str, Harness]) -> list[tuple[Task, Trajectory, Harness]]:
+    """Right answers in varied words: the oracle's, on made worlds of both languages."""
+
+    async def play() -> list[tuple[Task, Trajectory, Harness]]:
+        found: list[tuple[Task, Trajectory, Harness]] = []
+        for language in ("en", "zh"):
+            live = live_of(harnesses[language])
+            for task in make_tasks("train", language, 40, 31):
+                trajectory, scores = await rollout(task, live, OraclePolicy(seed=2), seed=5)
+                if scores.full and trajectory.reply:
+                    found.append((task, trajectory, live.harness))
+        return found
+
+    return asyncio.run(play())
+
+
+def test_any_changed_figure_of_a_right_answer_is_caught(played: list[tuple[Task, Trajectory, Harness]]):
+    changed = 0
+    for task, trajectory, harness in played:
+        reply = trajectory.reply
+        for q in read_quantities(reply, task.world.language):
+            digits = re.search(r"\d+", q.text)
+            if q.kind not in ("money", "duration", "measure") or digits is None:
+                continue
+            wrong = q.text[: digits.start()] + str(int(digits.group()) + 3) + q.text[digits.end() :]
+            text = reply[: q.start] + wrong + reply[q.end :]
+            assert verify(task, replace(trajectory, reply=text), harness).accuracy == 0, text
+            changed += 1
+    assert changed >= 20
+
+
+def test_a_list_price_or_a_saving_in_the_totals_place_is_caught(played: list[tuple[Task, Trajectory, Harness]]):
+    swapped = 0
+    for task, trajectory, harness in played:
+        facts = [f for a in task.asked for f in a.facts if f.kind == "money"]
+        for total in (f for f in facts if f.key == "total"):
+            for other in facts:
+                if other.item != total.item or other.key not in ("list_price", "saved") or other.value == total.value:
+                    continue
+                for q in read_quantities(trajectory.reply, task.world.language):
+                    if q.kind == "money" and q.value == total.value and isinstance(other.value, int):
+                        put = format_money(other.value, other.unit)
+                        text = trajectory.reply[: q.start] + put + trajectory.reply[q.end :]
+                        assert verify(task, replace(trajectory, reply=text), harness).accuracy == 0, text
+                        swapped += 1
+    assert swapped >= 5
