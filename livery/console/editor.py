@@ -258,7 +258,12 @@ async def publish(console: Shared, request: Request, channel: str) -> Response:
         try:
             await asyncio.to_thread(work)
         except Conflict as fault:
-            return HTMLResponse(console.render("_refused.html", text=str(fault), problems=()), 409)
+            values = await asyncio.to_thread(
+                lambda: _values(console, workbench.view(console, channel), "", _room(console, ""))
+            )
+            return HTMLResponse(
+                console.render("_refused.html", **{**values, "text": str(fault), "problems": ()}), 409
+            )
         except InputError as fault:
             page = console.render(
                 "_refused.html", text="Not published: errors first.", problems=fault.problems

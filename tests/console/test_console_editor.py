@@ -200,6 +200,8 @@ async def test_a_publication_by_somebody_else_is_shown_and_not_overwritten(
 
     refused = await client.post("/ui/editor/stable/publish", data=mine)
     assert refused.status_code == 409
+    assert 'id="conflict" hx-swap-oob="true"' in refused.text  # the way out comes with the refusal
+    assert "Carry my edits over" in refused.text
     assert desk.store.channel("stable").release == published.release
     stale = {"expected": published.previous}
     assert (await client.post(f"{API}/publish", json=stale)).status_code == 409
@@ -224,8 +226,10 @@ async def test_a_publication_by_somebody_else_is_shown_and_not_overwritten(
 async def test_the_editor_stays_at_the_file_in_hand(desk: Desk, client: httpx.AsyncClient):
     """After publishing, and from the first keystroke there is a way to throw the draft away."""
     page = f"/editor?room=demo&channel=stable&path={SKILL}"
-    assert "Discard draft" not in (await client.get(page)).text
-    saved = await client.put(f"/ui/editor/stable/file?path={SKILL}", data={"text": EDITED})
+    shown = (await client.get(page)).text
+    assert "Discard draft" not in shown
+    seen = shown.split('id="seen" value="')[1].split('"')[0]
+    saved = await client.put(f"/ui/editor/stable/file?path={SKILL}", data={"text": EDITED, "seen": seen})
     assert saved.text.count("Discard draft") == 1
     assert 'id="discard" hx-swap-oob="true"' in saved.text
     assert (await client.get(page)).text.count("Discard draft") == 1

@@ -78,7 +78,9 @@ source?.addEventListener("input", () => {
   byId("save-state").textContent = "Typing…";
 });
 document.addEventListener("htmx:afterRequest", (event) => {
-  if (event.detail.elt === source && event.detail.successful) unsaved = false;
+  if (event.detail.elt !== source) return;
+  if (event.detail.successful) unsaved = false;
+  else byId("save-state").textContent = "Not saved";
 });
 addEventListener("beforeunload", (event) => {
   if (unsaved) event.preventDefault();
