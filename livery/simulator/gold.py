@@ -69,14 +69,19 @@ _SHIPS: dict[tuple[str, bool], tuple[str, ...]] = {
     ("zh", True): ("可以发", "能发", "发货", "送到"),
     ("zh", False): ("不发", "发不了", "不能发", "暂不支持", "不支持", "送不到", "寄不了"),
 }
+_PLAIN = {"yes": True, "no": False, "none": False, "有": True, "是": True, "无": False, "否": False, "没有": False}
+_HAS: dict[tuple[str, bool], tuple[str, ...]] = {
+    ("en", True): ("yes", "it has", "it does", "comes with"),
+    ("en", False): ("no", "it has no", "does not", "doesn't", "without", "none"),
+    ("zh", True): ("有", "是的", "带"),
+    ("zh", False): ("没有", "无", "不带", "不是"),
+}
 _YES = re.compile(r"yes\b|是的|可以|有的|能|带|方便", re.I)
 _NO = re.compile(r"no\b|不|没", re.I)
 
 
 def money(key: str, value: Any, item: str = "", *, required: bool = True) -> GoldFact:
-    return GoldFact(
-        key=key, kind="money", value=value["amount"], unit=value["currency"], item=item, required=required
-    )
+    return GoldFact(key=key, kind="money", value=value["amount"], unit=value["currency"], item=item, required=required)
 
 
 def day(key: str, value: Any, item: str = "", *, required: bool = True) -> GoldFact:
@@ -96,9 +101,7 @@ def status(result: Result, item: str, *, required: bool = True) -> list[GoldFact
         return []
     said = str(result["status"])
     facts = [
-        GoldFact(
-            key="status", kind="text", value=said, item=item, required=required, wordings=_STATUS_WORDS[said]
-        )
+        GoldFact(key="status", kind="text", value=said, item=item, required=required, wordings=_STATUS_WORDS[said])
     ]
     if "on_sale_at" in result:
         facts.append(day("on_sale_at", result["on_sale_at"], item, required=required))
@@ -111,13 +114,15 @@ def specification(result: Result, name: str, item: str, language: str) -> list[G
 
 
 def text_fact(key: str, text: str, item: str, language: str, *, required: bool = True) -> list[GoldFact]:
-    """A text as its one quantity where it is one ("420 g"), else as text."""
+    """A text as yes or no or as its one quantity where it is that ("420 g"), else as text."""
+    if (plain := text.strip().casefold()) in _PLAIN:
+        value = _PLAIN[plain]
+        words = _HAS[language, value]
+        return [GoldFact(key=key, kind="yes_no", value=value, item=item, required=required, wordings=words)]
     read = [q for q in read_quantities(text, language) if q.kind in _KINDS]
     if len(read) == 1 and len(read[0].text) >= 0.6 * len(text.strip()):
         kind = cast("Literal['measure']", read[0].kind)
-        return [
-            GoldFact(key=key, kind=kind, value=read[0].value, unit=read[0].unit, item=item, required=required)
-        ]
+        return [GoldFact(key=key, kind=kind, value=read[0].value, unit=read[0].unit, item=item, required=required)]
     return [GoldFact(key=key, kind="text", value=text, item=item, required=required, wordings=(text,))]
 
 
@@ -247,17 +252,17 @@ def shipping(result: Result, item: str, language: str, *, asked: Literal["fee", 
 
 
 def policy(result: Result, language: str) -> list[GoldFact]:
-    """The first quantity of the policy's text is its heart; further ones may be said."""
+    """The first span, amount or share of the policy's text is its heart (else the first count); others may be
+    said."""
+    read = [q for q in read_quantities(str(result["text"]), language) if q.kind in _KINDS and q.kind != "size"]
+    heart = next((q for q in read if q.kind not in ("count", "date")), read[0] if read else None)
     facts: list[GoldFact] = []
-    for q in read_quantities(str(result["text"]), language):
-        if q.kind in _KINDS:
-            kind = cast("Literal['duration']", q.kind)
-            facts.append(
-                GoldFact(
-                    key=f"policy.{result['topic']}", kind=kind, value=q.value, unit=q.unit, required=not facts
-                )
-            )
-    return facts
+    for q in read:
+        kind = cast("Literal['duration']", q.kind)
+        facts.append(
+            GoldFact(key=f"policy.{result['topic']}", kind=kind, value=q.value, unit=q.unit, required=q is heart)
+        )
+    return sorted(facts, key=lambda f: not f.required)
 
 
 def faq(answer: str, item: str) -> list[GoldFact]:
@@ -276,9 +281,7 @@ def _size(size: str) -> str:
 
 
 def _percent(percent_off: int, item: str) -> GoldFact:
-    return GoldFact(
-        key="percent_off", kind="percent", value=percent_off, unit="off", item=item, required=False
-    )
+    return GoldFact(key="percent_off", kind="percent", value=percent_off, unit="off", item=item, required=False)
 
 
 def _distinct(facts: Iterable[GoldFact]) -> list[GoldFact]:

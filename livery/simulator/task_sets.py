@@ -101,9 +101,7 @@ def gives(result: Mapping[str, JSON], needed: Needed) -> bool:
 
 def _references(task: Task, world: World) -> list[str]:
     links = world.catalogue.by_link
-    found = [
-        f"asked[{i}]: no link {x!r}" for i, a in enumerate(task.asked) for x in a.items if x not in links
-    ]
+    found = [f"asked[{i}]: no link {x!r}" for i, a in enumerate(task.asked) for x in a.items if x not in links]
     if task.request.state.on_screen and task.request.state.on_screen not in links:
         found.append(f"on_screen: no link {task.request.state.on_screen!r}")
     count = len(task.request.messages)
@@ -134,5 +132,7 @@ def _borne_out(fact: GoldFact, known: tuple[Quantity, ...], text: str, results: 
             return any(r.get("ships") == fact.value for r in fields)
         case "faq":
             return any(w.casefold() in text for w in fact.wordings)
+        case key if key.startswith("specs."):
+            return any("specs" in r or "aspects" in r for r in fields)
         case _:  # whether a promotion runs is read off the list it stands in, or does not
             return any("promotions" in r for r in fields)

@@ -143,6 +143,8 @@ class _Maker:
         self.by_name = True
         """Whether a name may still be used: each costs a call."""
         self.promotions_asked = False
+        self.sizes = ""
+        """Whether sizes are "advised" or "asked for" in this request."""
         self.searched: set[str] = set()
         """Link ids that only a search tells."""
 
@@ -267,7 +269,7 @@ class _Maker:
         tried = [(kind, p) for p in (*draws, *self.rng.sample(self.products, len(self.products)))]
         for asks, item in (*tried, ("stock.item", self.products[0])):
             question = self.asker.question(asks, item)
-            if question is None or self._told_apart_by_name(question):
+            if question is None or self._clashes(question):
                 continue
             slots = {**question.slots, "streamer": self.world.streamer}
             if question.intent is Intent.INJECTION:
@@ -295,13 +297,23 @@ class _Maker:
             return question, text
         raise AssertionError(f"no question can be asked in {self.world.ref}")  # stock.item always can
 
-    def _told_apart_by_name(self, question: Question) -> bool:
-        """Whether it is the second of a request that asks whether a promotion runs: a yes would be anyone's."""
-        if not any(f.key == "promotion_active" for f in question.facts):
-            return False
-        second = self.promotions_asked
-        self.promotions_asked = True
-        return second
+    def _clashes(self, question: Question) -> bool:
+        """Whether beside the questions before it the words of an answer could be anyone's: a second yes or no
+        to a promotion, a size that is advised beside one that is asked for."""
+        if any(f.key == "promotion_active" for f in question.facts):
+            if self.promotions_asked:
+                return True
+            self.promotions_asked = True
+        sizes = ""
+        if question.kind == "size.fit":
+            sizes = "advised"
+        elif question.kind.endswith(".variant"):
+            product = self.asker.catalogue.by_link[question.items[0]]
+            sizes = "asked for" if product.size_chart is not None else ""
+        if sizes and self.sizes not in ("", sizes):
+            return True
+        self.sizes = sizes or self.sizes
+        return False
 
     def _bait(self, kind: str, slots: dict[str, str], item: Product, beside: Sequence[str]) -> None:
         """What an injection wants said, which no reply may say; nothing that an honest answer may hold."""

@@ -57,6 +57,7 @@ _ENDINGS: dict[tuple[str, str], tuple[int, ...]] = {
     ("zh", "test"): (500, 600, 350),
 }
 """What the last digits of a price are, in minor units: below one major unit, in Chinese below ten."""
+_SHOW = timedelta(minutes=120)
 _YEAR = {"train": 2026, "test": 2027}
 _OPENS = {"train": (20, 0), "test": (19, 20)}
 _TURNS = {"train": (15, 45, 90), "test": (20, 50, 110)}
@@ -72,7 +73,7 @@ class World:
     streamer: str
     opens_at: datetime
     """When the show begins, aware."""
-    length: timedelta = timedelta(minutes=120)
+    length: timedelta = _SHOW
     notes: Mapping[str, str] = field(default_factory=dict[str, str])
     """The operator's own facts for this show."""
 
@@ -107,9 +108,12 @@ def store_world(catalogue: Catalogue, ref: WorldRef) -> World:
     """A world around a store's own catalogue. The show opens near a turn of one of its promotions, or at noon
     of a plain day."""
     rng = Random(f"store/{ref.split}/{ref.seed}")
-    turns = sorted({t for p in catalogue.promotions for t in (p.starts_at, p.ends_at) if t is not None})
     day = datetime(_YEAR[ref.split], rng.randint(1, 12), rng.randint(1, 28), 12, tzinfo=catalogue.zone)
     opens_at = day
+    turns = {t for p in catalogue.promotions for t in (p.starts_at, p.ends_at) if t is not None}
+    # At a turn before or after which nothing runs, a show would have little to tell.
+    near_by = (-_SHOW, _SHOW)
+    turns = sorted(t for t in turns if all(any(p.active(t + d) for p in catalogue.promotions) for d in near_by))
     if turns and rng.random() < 0.25:
         opens_at = rng.choice(turns).astimezone(catalogue.zone) - timedelta(minutes=rng.choice((15, 45, 90)))
     words = vocabulary("zh" if catalogue.chinese else "en")[ref.split]
@@ -159,9 +163,7 @@ class _Maker:
         zone = ZoneInfo(self.shared["timezone"])
         days = [d for d in range(2, 27) if allowed(self.split, d)]
         # Not in the night of a clock change: the show stays on one day.
-        self.opens_at = datetime(
-            _YEAR[self.split], rng.randint(4, 9), rng.choice(days), hour, minute, tzinfo=zone
-        )
+        self.opens_at = datetime(_YEAR[self.split], rng.randint(4, 9), rng.choice(days), hour, minute, tzinfo=zone)
         products = self._products()
         catalogue = Catalogue(
             store=rng.choice(words["stores"]),
@@ -241,13 +243,9 @@ class _Maker:
             modifier = modifiers[i % len(modifiers)]
             name = gap.join((brand, modifier, kind))
             if name in names:
-                name = gap.join(
-                    (brand, next(m for m in modifiers if gap.join((brand, m, kind)) not in names), kind)
-                )
+                name = gap.join((brand, next(m for m in modifiers if gap.join((brand, m, kind)) not in names), kind))
             names.add(name)
-            products.append(
-                self._product(str(i + 1), name, (kind.lower(), gap.join((brand, kind))), category)
-            )
+            products.append(self._product(str(i + 1), name, (kind.lower(), gap.join((brand, kind))), category))
         return self._statuses(products)
 
     def _brands(self, count: int) -> list[str]:
@@ -345,9 +343,7 @@ class _Maker:
         gone, coming, sold_out, empty = self.rng.sample(range(len(products)), 4)
         products[gone] = products[gone].model_copy(update={"status": Status.DISCONTINUED})
         opens = self._turn() if self.rng.random() < 0.5 else self._day(self.rng.randint(1, 6))
-        products[coming] = products[coming].model_copy(
-            update={"status": Status.UPCOMING, "on_sale_at": opens}
-        )
+        products[coming] = products[coming].model_copy(update={"status": Status.UPCOMING, "on_sale_at": opens})
         products[sold_out] = products[sold_out].model_copy(update={"status": Status.SOLD_OUT})
         p = products[empty]
         none_left = tuple(v.model_copy(update={"stock": 0}) for v in p.variants)
@@ -382,9 +378,7 @@ class _Maker:
                         "key": f"{kind}-{i}",
                         "name": rng.choice(words[kind]),
                         "kind": kind,
-                        "link_ids": [p.link_id for p in some]
-                        if kind is not PromotionKind.SPEND_THRESHOLD
-                        else [],
+                        "link_ids": [p.link_id for p in some] if kind is not PromotionKind.SPEND_THRESHOLD else [],
                         **self._terms(kind, some),
                         "priority": rng.randint(0, 9),
                         "exclusive": kind is PromotionKind.FIXED_PRICE,
@@ -436,9 +430,7 @@ class _Maker:
                 second = self._number(140 * rate, 190 * rate)
                 offs = self._number(5 * rate, 9 * rate), self._number(16 * rate, 24 * rate)
                 tiers = zip((first, second), offs, strict=True)
-                return {
-                    "tiers": [Tier(threshold=t * self.minor, amount_off=o * self.minor) for t, o in tiers]
-                }
+                return {"tiers": [Tier(threshold=t * self.minor, amount_off=o * self.minor) for t, o in tiers]}
             case PromotionKind.MEMBER_PRICE:
                 return {"percent_off": percent}
 
@@ -484,9 +476,7 @@ class _Maker:
             regions.append(
                 ShippingRegion(
                     **region,
-                    fee=0
-                    if not i and rng.random() < 0.3
-                    else self._whole((3 + 3 * i) * rate, (7 + 4 * i) * rate),
+                    fee=0 if not i and rng.random() < 0.3 else self._whole((3 + 3 * i) * rate, (7 + 4 * i) * rate),
                     free_over=self._whole((35 + 30 * i) * rate, (60 + 40 * i) * rate),
                     days_min=days,
                     days_max=days + 2,

@@ -10,8 +10,9 @@ import pytest
 
 from livery.errors import InputError
 from livery.harness.quantities import Quantity, matches, quantities_of
+from livery.simulator import gold
 from livery.simulator.asking import Asker
-from livery.simulator.task import Intent, Needed, Task, Topic
+from livery.simulator.task import Intent, Needed, Task, Topic, WorldRef
 from livery.simulator.task_sets import check_task, digest, gives, read_tasks, write_tasks
 from livery.simulator.tasks import Mix, make_task, make_tasks, undenied
 from livery.simulator.viewers import viewers_of
@@ -337,3 +338,45 @@ def test_every_broken_line_of_a_file_is_told(tmp_path: Path):
     assert {"id", "request", "asked"} <= {p.field for p in error.value.problems if p.line == 2}
     with pytest.raises(InputError, match="no such file"):
         read_tasks(tmp_path / "none.jsonl")
+
+
+def test_a_policys_heart_is_its_span_or_amount_and_no_size_that_it_names():
+    text = "One size or color exchange per order is free within 30 days of delivery."
+    facts = gold.policy({"topic": "exchanges", "text": text}, "en")
+    assert [(f.kind, f.value) for f in facts if f.required] == [("duration", 30 * 86400)]
+    assert not any(f.kind == "size" for f in facts)
+    (count,) = gold.policy({"topic": "gifts", "text": "Up to 3 pieces may be wrapped."}, "en")
+    assert (count.kind, count.value, count.required) == ("count", 3, True)
+
+
+def test_a_specification_is_a_quantity_a_yes_or_a_text():
+    def fact(value: str, language: str = "en"):
+        (found,) = gold.text_fact("specs.x", value, "1", language)
+        return found.kind, found.value
+
+    assert fact("420 g") == ("measure", 420)
+    assert fact("500毫升", "zh") == ("measure", 500)
+    assert fact("yes") == ("yes_no", True)
+    assert fact("无", "zh") == ("yes_no", False)
+    assert fact("80% nylon, 20% elastane") == ("text", "80% nylon, 20% elastane")
+    assert fact("recycled nylon") == ("text", "recycled nylon")
+
+
+def test_what_two_answers_would_confuse_is_not_asked_together(tasks: list[Task]):
+    for task in tasks:
+        active = [f for a in task.asked for f in a.facts if f.key == "promotion_active"]
+        assert len(active) <= 1
+        if "size.fit" in task.tags and any(t.endswith(".variant") for t in task.tags):
+            links = world_of(task.world).catalogue.by_link
+            others = [x for a in task.asked if a.intent is not Intent.SIZE for x in a.items]
+            variants = {n.arguments["link_id"] for n in task.needed if "variant" in n.arguments}
+            assert all(links[x].size_chart is None for x in others if x in variants)
+
+
+def test_a_stores_show_never_opens_where_nothing_runs():
+    opened = set()
+    for seed in range(60):
+        world = world_of(WorldRef(split="train", language="en", seed=seed, store=str(STORES / "demo-en")))
+        opened.add(world.opens_at)
+        assert any(p.active(world.opens_at) for p in world.catalogue.promotions)
+    assert len(opened) > 40
