@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, lru_cache
 from random import Random
 from typing import Any, Literal, Self
 
@@ -152,9 +152,10 @@ def operator(
     return register
 
 
+@lru_cache(maxsize=1)
 def registered() -> Registry:
-    """Every operator of the package."""
-    from livery.augment import (
+    """Every operator of the package, by dimension and name: what is drawn must not depend on what was imported first."""
+    from livery.augment import (  # noqa: PLC0415 - the files register as they are imported
         hook_behaviour,
         prompt_structure,
         skill_content,
@@ -163,7 +164,7 @@ def registered() -> Registry:
     )
 
     _ = hook_behaviour, prompt_structure, skill_content, skill_identifiers, tool_schemas
-    return _REGISTRY
+    return Registry(sorted(_REGISTRY.values(), key=lambda o: (DIMENSIONS.index(o.dimension), o.name)))
 
 
 class Variant(Frozen):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -31,6 +34,7 @@ from livery.harness.model import Harness, Section
 from livery.shop.registry import shop_operations
 
 NAMES = list(registered())
+ROOT = Path(__file__).parents[2]
 
 
 def errors(harness: Harness) -> list[str]:
@@ -194,3 +198,22 @@ def test_enum_labels_stand_for_the_same_values():
 def test_the_lexicon_speaks_the_harness_language(sample: Harness):
     assert lexicon(language_of(sample.language), "train").language == sample.language
     assert language_of("zh-Hant") == "zh" and language_of("de") == "en"
+
+
+def test_what_is_drawn_does_not_depend_on_what_was_imported_first():
+    names = list(registered())
+    assert names == sorted(names, key=lambda n: (DIMENSIONS.index(registered()[n].dimension), n))
+    code = (
+        "import {first}, livery.augment.operators as o, livery.augment.sampling as s;"
+        "from livery.harness.model import Harness, Section;"
+        "h = Harness(name='h', sections=(Section(key='a', title='Rules', template='- Never guess.\\n- Do not lie.'),));"
+        "print([v.operators for v in (s.sample_variant(h, n, 'train') for n in range(5))])"
+    )
+    made = {
+        subprocess.run(
+            [sys.executable, "-c", code.format(first=f"livery.augment.{first}")],
+            capture_output=True, text=True, check=True, timeout=60, cwd=ROOT,
+        ).stdout
+        for first in ("tool_schemas", "hook_behaviour")
+    }  # fmt: skip
+    assert len(made) == 1
