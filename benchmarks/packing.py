@@ -1,9 +1,9 @@
 """Prefix-shared packing beside TRL's own packing: the same rows, model and optimizer, in one run.
 
-    python benchmarks/packing.py [--data DIR] [--model PATH] [--tasks-a-harness 5]
+    python benchmarks/packing.py [--data DIR] [--model PATH] [--lengths en|zh] [--tasks-a-harness 5]
 
-Rows are those of ``livery data build`` (``--data``), or made with the lengths that rows of the English sample
-harness have (a prompt of 840 tokens; 300 to 480 for viewer, calls, skill, results and reply, a quarter of
+Rows are those of ``livery data build`` (``--data``), or made with the lengths that rows of a sample harness
+have (English: a prompt of 840 tokens, 300 to 520 for viewer, calls, skill, results and reply, a quarter of
 them written by the policy). The model is two layers of SmolLM2-135M with a vocabulary cut in the same
 proportion (``--model`` for a real one), so that attention, layers and output head cost what they cost there,
 in relation. TRL packs with its default strategy (best fit, decreasing) into the shortest power of two that
@@ -42,12 +42,18 @@ from livery.training.tree import lay_out
 VOCABULARY = 3264
 
 
-def made_rows(harnesses: int, tasks: int, rng: random.Random) -> list[DataRow]:
+LENGTHS = {"en": (840, 300, 520), "zh": (3000, 700, 1100)}
+"""Tokens of the sample harnesses' prompts, and the least and the most after them, in the embedded model's
+vocabulary."""
+
+
+def made_rows(lengths: str, harnesses: int, tasks: int, rng: random.Random) -> list[DataRow]:
+    shared, least, most = LENGTHS[lengths]
     rows: list[DataRow] = []
     for h in range(harnesses):
-        prompt = [rng.randrange(3, VOCABULARY) for _ in range(840)]
+        prompt = [rng.randrange(3, VOCABULARY) for _ in range(shared)]
         for t in range(tasks):
-            rest = [rng.randrange(3, VOCABULARY) for _ in range(rng.randrange(300, 481))]
+            rest = [rng.randrange(3, VOCABULARY) for _ in range(rng.randrange(least, most))]
             written = [False] * len(prompt)
             while len(written) < len(prompt) + len(rest):
                 written += [False] * 90 + [True] * 30
@@ -55,6 +61,24 @@ def made_rows(harnesses: int, tasks: int, rng: random.Random) -> list[DataRow]:
             tokens = TokenRow(ids=tuple(prompt + rest), written=tuple(written))
             rows.append(DataRow(id=f"{h}/{t}", group=str(h), tokens=tokens, messages=(), fields={}))
     return rows
+
+
+def some_rows(rows: list[DataRow], harnesses: int, *, real: bool) -> list[DataRow]:
+    """Rows of the first harnesses, each alone in its group; for the small model with its ids folded into the
+    vocabulary, which keeps what is equal equal."""
+    groups = list(dict.fromkeys(r.group for r in rows))[:harnesses]
+    size = 1 << 62 if real else VOCABULARY
+    return [
+        DataRow(
+            id=r.id,
+            group=r.group,
+            tokens=TokenRow(ids=tuple(i % size for i in r.tokens.ids), written=r.tokens.written),
+            messages=(),
+            fields={},
+        )
+        for r in rows
+        if r.group in groups
+    ]
 
 
 def small_model() -> Any:
@@ -144,6 +168,7 @@ def main() -> None:
     options = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     options.add_argument("--data", type=Path)
     options.add_argument("--model", default="")
+    options.add_argument("--lengths", choices=LENGTHS, default="en", help="of which sample harness")
     options.add_argument("--harnesses", type=int, default=2)
     options.add_argument("--tasks-a-harness", type=int, default=5)
     options.add_argument("--trl-max-length", type=int, default=0, help="0: as the longest row needs")
@@ -154,7 +179,9 @@ def main() -> None:
     warnings.simplefilter("ignore")
     transformers.utils.logging.set_verbosity_error()
     datasets.disable_progress_bars()
-    rows = read_rows(given.data) if given.data else made_rows(given.harnesses, given.tasks_a_harness, random.Random(0))
+    rows = made_rows(given.lengths, given.harnesses, given.tasks_a_harness, random.Random(0))
+    if given.data:
+        rows = some_rows(read_rows(given.data), given.harnesses, real=bool(given.model))
     model = (lambda: load_model(given.model)) if given.model else small_model
     longest = max(len(r.tokens.ids) for r in rows)
     width = given.trl_max_length or 1 << (longest - 1).bit_length()

@@ -25,6 +25,7 @@ import logging
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Literal, cast
 
 from livery.policies.hf_loading import partial_layers
@@ -160,31 +161,30 @@ def tree_attention(
     layout: Layout | None = options.pop("tree", None)
     if layout is None:
         return _sdpa.sdpa_attention_forward(module, query, key, value, attention_mask, **options)
-    groups = query.shape[1] // key.shape[1]
-    key, value = _sdpa.repeat_kv(key, groups), _sdpa.repeat_kv(value, groups)
+    heads, groups = key.shape[1], query.shape[1] // key.shape[1]
     lengths = [n.stop - n.start for n in layout.nodes]
     queries, keys, values = (t.split(lengths, dim=2) for t in (query, key, value))
+    attend = torch.nn.functional.scaled_dot_product_attention
+    same = {"dropout_p": options.get("dropout", 0.0), "scale": options.get("scaling")}
     out: list[Tensor] = []
     for i, (node, length) in enumerate(zip(layout.nodes, lengths, strict=True)):
-        path = layout.path(i)
-        root = len(path) == 1
-        out.append(
-            torch.nn.functional.scaled_dot_product_attention(
-                queries[i],
-                keys[i] if root else torch.cat([keys[n] for n in path], dim=2),
-                values[i] if root else torch.cat([values[n] for n in path], dim=2),
-                attn_mask=None if root else _tail_mask(length, node.depth, query.device),
-                is_causal=root,
-                dropout_p=options.get("dropout", 0.0),
-                scale=options.get("scaling"),
-            )
-        )
+        if node.parent < 0:
+            k, v = (_sdpa.repeat_kv(t[i], groups) for t in (keys, values))
+            out.append(attend(queries[i], k, v, is_causal=True, **same))
+            continue
+        k, v = (torch.cat([t[n] for n in layout.path(i)], dim=2) for t in (keys, values))
+        # The queries of a group of heads stand below one another, so that keys are not written once for each.
+        q = queries[i].reshape(1, heads, groups * length, -1)
+        mask = _tail_mask(length, node.depth, groups, query.device)
+        out.append(attend(q, k, v, attn_mask=mask, **same).reshape(1, heads * groups, length, -1))
     return torch.cat(out, dim=2).transpose(1, 2).contiguous(), None
 
 
-def _tail_mask(length: int, above: int, device: Any) -> Tensor:
-    """(length, above + length): all that stands above, and its own node up to itself."""
-    return torch.ones(length, above + length, dtype=torch.bool, device=device).tril(above)
+@lru_cache(maxsize=32)
+def _tail_mask(length: int, above: int, groups: int, device: Any) -> Tensor:
+    """(groups * length, above + length): all that stands above, and its own node up to itself; once for each
+    head of a group. Kept, since every layer asks for the same."""
+    return torch.ones(length, above + length, dtype=torch.bool, device=device).tril(above).repeat(groups, 1)
 
 
 def logprobs(model: Any, batch: Mapping[str, Any]) -> tuple[Tensor, Tensor]:
