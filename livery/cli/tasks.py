@@ -18,9 +18,10 @@ from rich.text import Text
 
 from livery.errors import InputError, Problem
 from livery.shop.money import format_money
+from livery.simulator.mix import DEFAULT_MIX, Mix
 from livery.simulator.task import Asked, GoldFact, Needed, Task
 from livery.simulator.task_sets import check_task, digest, read_tasks, write_tasks
-from livery.simulator.tasks import DEFAULT_MIX, Mix, make_tasks
+from livery.simulator.tasks import make_tasks
 from livery.simulator.worlds import World, world_of
 
 app = typer.Typer(
@@ -54,9 +55,7 @@ def make(
     """Make tasks; the same options give the same file, bit for bit."""
     mix = Mix(faults=faults)
     started = time.perf_counter()
-    tasks = make_tasks(
-        split, language, n, seed, mix=mix, tasks_per_world=tasks_per_world, store=str(store or "")
-    )
+    tasks = make_tasks(split, language, n, seed, mix=mix, tasks_per_world=tasks_per_world, store=str(store or ""))
     seconds = time.perf_counter() - started
     write_tasks(out, tasks)
     measured = {
@@ -140,9 +139,7 @@ def _page(task: Task, world: World) -> Panel:
         head.add_row(name, note)
     parts: list[Text | Table] = [Text("\n")]
     for turn in state.dialogue:
-        parts.append(
-            Text(f"  earlier  {turn.viewer}: {turn.text}\n           host: {turn.reply}", style="dim")
-        )
+        parts.append(Text(f"  earlier  {turn.viewer}: {turn.text}\n           host: {turn.reply}", style="dim"))
     for i, message in enumerate(task.request.messages):
         parts.append(Text.assemble((f"  {i} {message.viewer}: ", "bold cyan"), message.text))
     parts.append(Text(""))

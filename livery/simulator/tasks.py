@@ -14,8 +14,8 @@ its own.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 from random import Random
@@ -24,56 +24,16 @@ from livery.shop.catalogue import Product
 from livery.shop.operations import OperationError
 from livery.simulator.asking import TOPICS, Asker, Question
 from livery.simulator.faults import NO_FAULTS, plan_faults
+from livery.simulator.mix import DEFAULT_MIX, Mix
 from livery.simulator.task import Asked, Intent, Needed, Task, Topic, WorldRef
 from livery.simulator.viewers import Style, viewers_of
 from livery.simulator.worlds import Language, Split, World, world_of
 from livery.types import ChatMessage, DialogueTurn, ErrorKind, Request, RoomState
 
-KINDS: Mapping[str, float] = {
-    "product.aspect": 10, "product.faq": 5,
-    "price.one": 8, "price.many": 5, "price.variant": 4, "price.member": 3,
-    "promotion.item": 4, "promotion.ends": 3, "promotion.store": 2, "promotion.named": 3,
-    "comparison.price": 4, "comparison.aspect": 4,
-    "stock.item": 5, "stock.count": 3, "stock.variant": 5,
-    "size.fit": 6, "size.open": 2,
-    "shipping.fee": 4, "shipping.days": 4, "shipping.open": 2,
-    "after_sales.policy": 6, "buy.item": 4,
-    "small_talk.any": 3, "praise.any": 2, "complaint.any": 3, "off_topic.any": 2, "abuse.any": 2,
-    "injection.any": 4, "injection.leak": 1,
-}  # fmt: skip
-"""Kinds of question and their default weights."""
-
 _SOCIAL = {
     Intent.SMALL_TALK, Intent.PRAISE, Intent.OFF_TOPIC, Intent.ABUSE, Intent.INJECTION, Intent.COMPLAINT,
 }  # fmt: skip
 _QUESTIONS = {i for i in Intent if i not in _SOCIAL and i is not Intent.BUY}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Mix:
-    """What a set of tasks is made of. Shares are probabilities."""
-
-    kinds: Mapping[str, float] = field(default_factory=lambda: dict(KINDS))
-    several: float = 0.15
-    """Two questions in one message."""
-    merged: float = 0.15
-    """Two or three viewers in one request."""
-    faults: float = 0.2
-    unrecoverable: float = 0.25
-    """Of the tasks with faults."""
-    ambiguous: float = 0.04
-    """A name that two products share, or a reference to nothing: the host must ask."""
-    by_name: float = 0.2
-    on_screen: float = 0.8
-    """A product is on screen."""
-    dialogue: float = 0.35
-    typo: float = 0.2
-    slang: float = 0.15
-    mixed: float = 0.08
-    bare: float = 0.4
-
-
-DEFAULT_MIX = Mix()
 
 
 def make_task(world: World, seed: int, mix: Mix = DEFAULT_MIX) -> Task:

@@ -19,8 +19,9 @@ from livery.simulator.faults import (
     operations_for,
     plan_faults,
 )
+from livery.simulator.mix import Mix
 from livery.simulator.task import Fault, Needed
-from livery.simulator.tasks import Mix, make_tasks
+from livery.simulator.tasks import make_tasks
 from livery.simulator.worlds import make_world
 from livery.types import ErrorKind, RoomState
 

@@ -12,9 +12,10 @@ from livery.errors import InputError
 from livery.harness.quantities import Quantity, matches, quantities_of
 from livery.simulator import gold
 from livery.simulator.asking import Asker
+from livery.simulator.mix import Mix
 from livery.simulator.task import Intent, Needed, Task, Topic, WorldRef
 from livery.simulator.task_sets import check_task, digest, gives, read_tasks, write_tasks
-from livery.simulator.tasks import Mix, make_task, make_tasks, undenied
+from livery.simulator.tasks import make_task, make_tasks, undenied
 from livery.simulator.viewers import viewers_of
 from livery.simulator.worlds import make_world, world_of
 

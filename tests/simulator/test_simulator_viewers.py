@@ -11,8 +11,9 @@ import pytest
 
 from livery.harness.hooks.builtin import screening
 from livery.harness.hooks.builtin.wordlists import plain_list
+from livery.simulator.mix import KINDS
 from livery.simulator.task import Intent, Task
-from livery.simulator.tasks import KINDS, make_tasks
+from livery.simulator.tasks import make_tasks
 from livery.simulator.viewers import Style, normalised, spelled, viewers_of
 from livery.simulator.worlds import make_world
 
