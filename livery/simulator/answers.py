@@ -189,7 +189,7 @@ class _Answer:
             frame = "price.many"
         elif arguments.get("member"):
             frame = "price.member"
-        elif arguments.get("variant") and (self.several or self.chance(0.7)):
+        elif arguments.get("variant") and self.level == 0 and (self.several or self.chance(0.7)):
             frame = "price.variant"
         yield self.say(
             frame, it=self.it(item), total=self.value(facts["total"]), n=self._pieces(arguments.get("quantity", 1)),

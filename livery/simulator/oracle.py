@@ -34,6 +34,8 @@ HAND_OFF: Final = "room.hand_off"
 _UNMARKED: Final = ("malformed", "empty", "stale", "permission_denied")
 """Faults after which the loop takes the same call again for a repetition."""
 
+_TRIES: Final = 8
+
 Order = Literal["together", "skill_first", "skill_last", "one_by_one"]
 _ORDERS: Final[tuple[tuple[Order, float], ...]] = (
     ("together", 0.45),
@@ -118,7 +120,7 @@ class _Course:
         self.seed = seed
         rng = Random(seed)
         self.order: Order = rng.choices([o for o, _ in _ORDERS], [w for _, w in _ORDERS])[0]
-        self.insists = rng.random() < 0.5
+        self.insists = rng.random() < 0.5 and len(task.needed) == 1
         """Whether it tries a second time what may never answer."""
         self.calls_person = rng.random() < 0.35
         """Whether it hands over what cannot be checked."""
@@ -137,9 +139,12 @@ class _Course:
                 ToolCall(id=f"call_{len(self.made) + i}", name=c.tool, arguments=c.arguments) for i, c in enumerate(calls)
             )
             return PolicyTurn(calls=made, reasoning=self._thought(why, rng), stop="calls")
-        text = reply_to(
-            self.task, self.form, rng, handed_over=self._done(HAND_OFF), plain=self.sent_back > 0
-        )
+        said = {m.content for m in self.request.messages if m.role == "assistant"}
+        text = ""
+        for _ in range(_TRIES):
+            text = reply_to(self.task, self.form, rng, handed_over=self._done(HAND_OFF), plain=self.sent_back > 0)
+            if text not in said:  # the same again would be given up on
+                break
         why = "fix" if self.sent_back else "honest" if self._dead() else "ask" if self._open() else "reply"
         return PolicyTurn(text=text, reasoning=self._thought(why, rng), stop="reply")
 
@@ -278,7 +283,9 @@ class _Course:
 
     def _person(self) -> list[Written]:
         """The call of a person, where the task wants one or nothing can be checked."""
-        if self._done(HAND_OFF) or not (self.task.hand_off or (self._dead() and self.calls_person)):
+        if self._done(HAND_OFF) or len(self.made) + 2 > self.harness.limits.tool_calls:
+            return []
+        if not (self.task.hand_off or (self._dead() and self.calls_person)):
             return []
         speaker = speaker_of(self.task.world.language)
         frame = "reason" if self.task.hand_off else "reason.cannot_check"

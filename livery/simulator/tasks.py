@@ -103,6 +103,8 @@ class _Maker:
         self.by_name = True
         """Whether a name may still be used: each costs a call."""
         self.promotions_asked = False
+        self.variants_asked: dict[str, bool] = {}
+        """Link ids asked about, and whether a variant of it was."""
         self.sizes = ""
         """Whether sizes are "advised" or "asked for" in this request."""
         self.searched: set[str] = set()
@@ -260,6 +262,8 @@ class _Maker:
     def _clashes(self, question: Question) -> bool:
         """Whether beside the questions before it the words of an answer could be anyone's: a second yes or no
         to a promotion, a size that is advised beside one that is asked for."""
+        if self._of_one_item(question):
+            return True
         if any(f.key == "promotion_active" for f in question.facts):
             if self.promotions_asked:
                 return True
@@ -273,6 +277,16 @@ class _Maker:
         if sizes and self.sizes not in ("", sizes):
             return True
         self.sizes = sizes or self.sizes
+        return False
+
+    def _of_one_item(self, question: Question) -> bool:
+        """Whether another question of the request is about the same item, and one of both about a variant of it: the
+        answers would contradict each other for whoever does not hear which is which."""
+        variant = any("variant" in n.arguments for n in question.needed)
+        if any(variant or self.variants_asked[i] for i in question.items if i in self.variants_asked):
+            return True
+        for item in question.items:
+            self.variants_asked[item] = variant
         return False
 
     def _bait(self, kind: str, slots: dict[str, str], item: Product, beside: Sequence[str]) -> None:
