@@ -44,6 +44,22 @@ def test_training_ends_with_a_line_of_json_and_a_model(given, tmp_path):
     assert (tmp_path / "model" / "adapter_model.safetensors").is_file()
 
 
+def test_the_oracle_teaches_and_a_second_start_has_nothing_left_to_do(given, tmp_path):
+    build = ("data", "build", ROOT / "harnesses" / "streamer-en", "--tasks", 10, "--model", given[1], "--out", tmp_path)
+    first = run(*build)
+    assert first.exception is None
+    counts = json.loads(first.stdout.splitlines()[-1])
+    assert counts["conversations"] == 10
+    assert counts["rows"] + sum(counts["dropped"].values()) >= 10
+    assert counts["rows"] >= 8
+    assert counts["harnesses"] == 2
+    again = json.loads(run(*build).stdout.splitlines()[-1])
+    assert {**again, "seconds": 0} == {**counts, "resumed": 10, "seconds": 0}
+    assert json.loads(run("data", "check", tmp_path, "--model", given[1]).stdout.splitlines()[-1])["differences"] == 0
+    with pytest.raises(InputError, match="expected of"):
+        raise run(*build, "--dimension", "colour").exception
+
+
 def test_checking_renders_every_row_twice(given):
     data, model = given
     done = run("data", "check", data, "--model", model)
