@@ -135,6 +135,7 @@ async def editor_page(
 
 DONE = {
     "published": "Published. The next answer follows it.",
+    "published-unused": "Published. No room is given this channel yet: set the traffic split to try it.",
     "rolled-back": "Rolled back. The next answer follows it.",
     "carried": "Your edits now stand on the newest release. Look at the changes, then publish.",
     "split": "The traffic split holds from the next request on.",
@@ -238,6 +239,13 @@ async def announce(console: Console, text: str) -> None:
         console.watches[name].touch(Panel.CONTROLS)
 
 
+def _given(console: Console, room: str, channel: str) -> bool:
+    """Whether some of the room's requests are answered by the channel."""
+    router = console.context.router
+    split = next((s for s in router.routing.splits if s.covers(room)), None)
+    return split.percent.get(channel, 0) > 0 if split else channel == router.default
+
+
 @router.post("/ui/editor/{channel}/publish")
 async def publish(console: Shared, request: Request, channel: str) -> Response:
     form = {k: str(v) for k, v in (await request.form()).items()}
@@ -270,7 +278,8 @@ async def publish(console: Shared, request: Request, channel: str) -> Response:
             )
             return HTMLResponse(page, 409)
     await announce(console, f"published to {target}")
-    return _to_editor(request, target, done="published")
+    done = "published" if any(_given(console, name, target) for name in console.context.rooms) else "published-unused"
+    return _to_editor(request, target, done=done)
 
 
 @router.post("/ui/editor/{channel}/rollback")

@@ -106,6 +106,7 @@ def draw(console: Console, name: str, panel: Panel) -> str:
                 "speaking": watch.speaking,
                 "on_screen": console.context.catalogues[name]().by_link.get(room.state().on_screen),
                 "release": _release(console, name),
+                "shares": _shares(console, name),
             }
         case Panel.FIGURES:
             values = {
@@ -121,6 +122,7 @@ def draw(console: Console, name: str, panel: Panel) -> str:
                     (e.at, watch.lines.get(e.messages[0]) if e.messages else None) for e in begun[::-1]
                 ],
                 "trajectories": list(watch.trajectories.values())[: -ROWS_SHOWN - 1 : -1],
+                "said": watch.said,
             }
         case Panel.PENDING:
             values = {"pending": room.pending(), "hand_offs": list(watch.hand_offs)[:-6:-1]}
@@ -135,6 +137,13 @@ def _release(console: Console, name: str) -> Picked | None:
         return console.context.router.pick(name)
     except StoreError:
         return None
+
+
+def _shares(console: Console, name: str) -> dict[str, float]:
+    """Percentages of the channels that answer the room's viewers; empty where one answers them all."""
+    split = next((s for s in console.context.router.routing.splits if s.covers(name)), None)
+    given = {channel: share for channel, share in split.percent.items() if share} if split else {}
+    return given if len(given) > 1 else {}
 
 
 def _tokens(console: Console, name: str) -> dict[str, int]:
@@ -167,6 +176,7 @@ async def live_page(console: Shared, request: Request, room: str = "") -> HTMLRe
             panels={p.value: draw(console, name, p) for p in Panel},
             products=console.context.catalogues[name]().products,
             on_screen=state.on_screen,
+            timezone=state.timezone,
             stage_query=console.access.stage_query(name),
         ),
     )
@@ -303,7 +313,10 @@ def spans(trajectory: Trajectory) -> list[Span]:
 def _detail(console: Console, trajectory: Trajectory) -> dict[str, Any]:
     found = spans(trajectory)
     timezone = trajectory.request.state.timezone
+    watch = console.watches.get(trajectory.request.room)
     return {
+        "said": watch.said.get(trajectory.request.id, "") if watch else "",
+        "line": watch.lines.get(trajectory.request.messages[0].id) if watch else None,
         "t": trajectory,
         "spans": found,
         "whole_s": max(sum(s.seconds for s in found), 1e-9),

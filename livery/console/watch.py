@@ -60,6 +60,8 @@ class RoomWatch:
         """Requests without a trajectory yet, by id, oldest first; some of them were given up."""
         self.hand_offs: deque[RoomEvent] = deque(maxlen=20)
         self.speaking: RoomEvent | None = None
+        self.said: OrderedDict[str, str] = OrderedDict()
+        """What was spoken, by request id: the reply, or the operator's words instead of it."""
         self.latencies: deque[tuple[float, float]] = deque(maxlen=2000)
         """(when a reply began to be spoken, seconds since its lead message arrived), as `RoomStats`
         counts."""
@@ -74,6 +76,8 @@ class RoomWatch:
                 await self._journal.trajectories(room=self._name, limit=REQUESTS_KEPT)
             ):
                 self._remember(trajectory)
+            for happening in await self._journal.happenings(self._name, "spoken", REQUESTS_KEPT):
+                self._hear(happening.request_id, happening.reply)
             async for event in events:
                 self._take(event)
 
@@ -116,9 +120,10 @@ class RoomWatch:
                 self.touch(Panel.PENDING, Panel.FIGURES)
             case EventKind.SPEAKING:
                 self.speaking = event
+                self._hear(event.request_id, event.text)
                 if event.messages and event.messages[0] in self._arrivals:
                     self.latencies.append((event.at, event.at - self._arrivals[event.messages[0]]))
-                self.touch(Panel.CONTROLS, Panel.PENDING, Panel.FIGURES)
+                self.touch(Panel.CONTROLS, Panel.PENDING, Panel.FIGURES, Panel.REQUESTS)
             case EventKind.SPOKEN:
                 self.speaking = None
                 self.touch(Panel.CONTROLS, Panel.PENDING)
@@ -133,6 +138,12 @@ class RoomWatch:
         self.trajectories.move_to_end(trajectory.id)
         while len(self.trajectories) > REQUESTS_KEPT:
             self.trajectories.popitem(last=False)
+
+    def _hear(self, request_id: str, text: str) -> None:
+        self.said[request_id] = text
+        self.said.move_to_end(request_id)
+        while len(self.said) > REQUESTS_KEPT:
+            self.said.popitem(last=False)
 
     def touch(self, *panels: Panel) -> None:
         """What ``panels`` show has changed."""

@@ -319,12 +319,20 @@ async def test_a_draft_can_go_to_a_new_channel_and_traffic_be_split(desk: Desk, 
     }
     channels = {desk.router.pick("demo", f"viewer{i}").channel for i in range(40)}
     assert channels == {"stable", "canary"}
+    assert "stable 50 % · canary 50 %" in (await client.get("/")).text
     data = {"rooms": "demo", "by": "room", "percent.stable": "0", "percent.canary": "100"}
     assert (await client.post("/ui/editor/split", data=data)).status_code == 204
     assert desk.router.pick("demo", "anyone").channel == "canary"
     wrong = await client.post("/ui/editor/split", data={**data, "percent.canary": "90"})
     assert wrong.status_code == 422
     assert "90" in wrong.json()["errors"][0]["message"]
+
+
+async def test_publishing_says_whether_anybody_is_given_it(desk: Desk, client: httpx.AsyncClient):
+    for target, done in [("canary", "published-unused"), ("stable", "published")]:
+        await put(client, **{SKILL: EDITED})
+        answer = await client.post("/ui/editor/stable/publish", data=form(desk, target=target))
+        assert httpx.URL(answer.headers["hx-redirect"]).params["done"] == done
 
 
 async def test_rolling_back_a_channel_that_moved_meanwhile_is_refused(

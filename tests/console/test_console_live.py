@@ -172,6 +172,28 @@ async def test_a_pending_reply_can_be_approved_edited_and_rejected(desk: Desk, c
     assert reasons[-1] == "rejected by the operator: not now"
 
 
+async def test_what_was_spoken_in_the_operators_words_is_shown_beside_the_reply(tmp_path: Path):
+    config = RoomConfig(room="demo", approval=True, intake=IntakeConfig(merge_window_s=0))
+    async with (
+        open_desk(tmp_path, config=config) as desk,
+        desk.app.router.lifespan_context(desk.app),
+        desk.client() as client,
+    ):
+        await desk.say("how much is the bag?", id="p1", name="Ann")
+        request_id = await next_pending(desk)
+        before = html.unescape((await client.get(f"/requests/{request_id}")).text)
+        assert "operator's words" not in before
+        words = "Let me show you the bag first."
+        await client.post(f"/ui/rooms/demo/pending/{request_id}/approve", data={"text": words})
+        await desk.room.drain()
+        async with asyncio.timeout(20):
+            while request_id not in desk.console.watches["demo"].said:
+                await asyncio.sleep(0)
+        detail = html.unescape((await client.get(f"/requests/{request_id}")).text)
+        assert f"Spoken instead, in the operator's words</b>{words}" in detail
+        assert f'<span class="said">{words}</span>' in html.unescape((await client.get("/")).text)
+
+
 async def next_pending(desk: Desk) -> str:
     async with asyncio.timeout(30):
         with desk.room.subscribe() as events:
