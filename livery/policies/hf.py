@@ -33,15 +33,13 @@ from livery.policies.hf_loading import (
     partial_layers,
     weights_digest,
 )
+from livery.policies.hf_prefixes import WORTH, KeyValues, Prefixes, common, sharing
 from livery.policies.policy import PolicyRequest, PromptMessage
 from livery.types import PolicyTurn, Timing, TokenTrace, Usage
 
 torch: Any = importlib.import_module("torch")
 DynamicCache: Any = importlib.import_module("transformers").DynamicCache
 Tensor = Any
-
-_WORTH = 32
-"""Tokens that a shared beginning must save before it is evaluated on its own."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -292,10 +290,6 @@ class HfPolicy:
                     row.done.set_result(None)
 
 
-KeyValues = list[tuple[Tensor, Tensor]]
-"""Keys and values of one row, a pair of (heads, tokens, head size) a layer."""
-
-
 class _Decoder:
     """The batch: rows, and their keys and values padded on the left to one length.
 
@@ -316,7 +310,7 @@ class _Decoder:
         self._model = model
         self._tokenizer = tokenizer
         self._options = options
-        self._prefixes = _Prefixes(options.prefix_mib << 20)
+        self._prefixes = Prefixes(options.prefix_mib << 20)
         self.rows: list[_Row] = []
         self._cache: KeyValues = []
         """A pair of (rows, heads, columns, head size) a layer."""
@@ -369,7 +363,7 @@ class _Decoder:
         running, stacks = self.rows, self._split()
         for row in new:
             row.taken_at = now
-        for group in _sharing([row.prompt for row in new]):
+        for group in sharing([row.prompt for row in new]):
             self._evaluate_shared([new[i].prompt for i in group])
         known = [self._prefixes.longest(row.prompt, len(row.prompt) - 1) for row in new]
         for row, (length, _) in zip(new, known, strict=True):
@@ -385,10 +379,10 @@ class _Decoder:
 
     def _evaluate_shared(self, prompts: list[tuple[int, ...]]) -> None:
         """Compute the common beginning of prompts once, and keep it."""
-        length = min(_common(prompts[0], p) for p in prompts)
+        length = min(common(prompts[0], p) for p in prompts)
         length = min(length, *(len(p) - 1 for p in prompts))
         have, kv = self._prefixes.longest(prompts[0], length)
-        if length - have < _WORTH or not self._prefixes.limit:
+        if length - have < WORTH or not self._prefixes.limit:
             return
         self._stack([kv], [have])
         self._read([prompts[0][have:length]], [have])
@@ -500,71 +494,3 @@ class _Decoder:
         else:
             self._cache, self._mask = [], None
         return rows
-
-
-class _Prefixes:
-    """Keys and values of beginnings, least recently used out first."""
-
-    def __init__(self, limit: int) -> None:
-        self.limit = limit
-        """Bytes."""
-        self._held = 0
-        self._entries: dict[tuple[int, ...], KeyValues] = {}
-        """Last used last."""
-
-    def clear(self) -> None:
-        self._entries.clear()
-        self._held = 0
-
-    def longest(self, ids: tuple[int, ...], most: int) -> tuple[int, KeyValues | None]:
-        """(length, keys and values) of the longest known beginning of ``ids`` of at most ``most`` tokens. The
-        entry may hold more tokens than that length."""
-        best, found = 0, None
-        for known in self._entries:
-            length = min(_common(known, ids), most)
-            if length > best:
-                best, found = length, known
-        if found is None:
-            return 0, None
-        self._entries[found] = entry = self._entries.pop(found)
-        return best, entry
-
-    def keep(self, ids: tuple[int, ...], kv: KeyValues) -> None:
-        size = _bytes(kv)
-        if size > self.limit or ids in self._entries:
-            return
-        for known in [k for k in self._entries if k == ids[: len(k)]]:
-            self._held -= _bytes(self._entries.pop(known))  # the longer one serves for it
-        self._entries[ids] = kv
-        self._held += size
-        while self._held > self.limit:
-            oldest = next(iter(self._entries))
-            self._held -= _bytes(self._entries.pop(oldest))
-
-
-def _bytes(kv: KeyValues) -> int:
-    return sum(t.numel() * t.element_size() for pair in kv for t in pair)
-
-
-def _common(a: tuple[int, ...], b: tuple[int, ...]) -> int:
-    """Length of the common beginning."""
-    low, high = 0, min(len(a), len(b))
-    if a[:high] == b[:high]:
-        return high
-    # Slices are compared at C speed: halving beats a loop over the ids.
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if a[low:middle] == b[low:middle] else (low, middle - 1)
-    return low
-
-
-def _sharing(prompts: list[tuple[int, ...]]) -> list[list[int]]:
-    """Groups of at least two prompts that begin alike for a length worth its own pass."""
-    groups: list[list[int]] = []
-    for i, prompt in enumerate(prompts):
-        home = next((g for g in groups if _common(prompts[g[0]], prompt) >= _WORTH), None)
-        if home is None:
-            groups.append([i])
-        else:
-            home.append(i)
-    return [g for g in groups if len(g) > 1]

@@ -14,6 +14,7 @@ from livery.errors import InputError, PolicyUnavailable
 from livery.policies import hf, open_policy, wire
 from livery.policies.hf import HfOptions, HfPolicy
 from livery.policies.hf_loading import ChatTokenizer, load_model, load_tokenizer, weights_digest
+from livery.policies.hf_prefixes import size_of
 from livery.policies.policy import PromptMessage
 from livery.policies.wire import Segment
 
@@ -186,7 +187,7 @@ async def test_memory_for_prefixes_is_bounded(tokenizer):
     held = policy._decoder._prefixes
     await policy.aclose()
     assert 0 < held._held <= 1 << 20
-    assert held._held == sum(hf._bytes(kv) for kv in held._entries.values())
+    assert held._held == sum(size_of(kv) for kv in held._entries.values())
     assert len(held._entries) < 24
 
 
