@@ -49,9 +49,7 @@ async def no_sleep(seconds: float) -> None:
 class FaultyOperations(Operations):
     """``operations`` with ``faults``. One instance serves one request: it remembers what it has let fail."""
 
-    def __init__(
-        self, operations: Operations, faults: Sequence[Fault], rng: Random, sleep: Sleep = no_sleep
-    ) -> None:
+    def __init__(self, operations: Operations, faults: Sequence[Fault], rng: Random, sleep: Sleep = no_sleep) -> None:
         """
         Args:
             faults: at most one an operation counts at a time, the first that is not yet used up.
@@ -99,9 +97,7 @@ class FaultyOperations(Operations):
         if not isinstance(outcome.value, dict):
             return outcome
         as_of = time_value(context.catalogue, then, context.now)
-        return replace(
-            outcome, value={**cast("dict[str, JSON]", outcome.value), "stale": True, "as_of": as_of}
-        )
+        return replace(outcome, value={**cast("dict[str, JSON]", outcome.value), "stale": True, "as_of": as_of})
 
 
 OTHER_WAYS: Mapping[str, tuple[str, ...]] = {
@@ -139,9 +135,7 @@ class FaultPlan:
 NO_FAULTS = FaultPlan()
 
 
-def plan_faults(
-    needed: Sequence[Needed], forms: Iterable[str], rng: Random, *, recoverable: bool
-) -> FaultPlan:
+def plan_faults(needed: Sequence[Needed], forms: Iterable[str], rng: Random, *, recoverable: bool) -> FaultPlan:
     """What goes wrong in a task: one of the operations it rests on, for a while or for good.
 
     A recoverable fault leaves a right answer possible within four rounds and `MAX_CALLS` calls. Under one for
@@ -157,7 +151,7 @@ def plan_faults(
     if not recoverable:
         if two_steps or not clear:
             return NO_FAULTS
-        together = (operation, *OTHER_WAYS[operation])
+        together = _with_other_ways(operation, {n.operation for n in needed})
         kind = rng.choice(("timeout", "malformed", "unavailable", "empty", "stale", "permission_denied"))
         return FaultPlan(
             faults=tuple(Fault(operation=o, kind=kind, times=0) for o in together),
@@ -177,6 +171,20 @@ def plan_faults(
     )
 
 
+def _with_other_ways(operation: str, needed: set[str]) -> tuple[str, ...]:
+    """``operation``, what may stand in for it, and for each of those that is needed itself what stands in for
+    that."""
+    together = dict.fromkeys((operation,))
+    waiting = [operation]
+    while waiting:
+        for other in OTHER_WAYS.get(waiting.pop(), ()):
+            if other not in together:
+                together[other] = None
+                if other in needed:
+                    waiting.append(other)
+    return tuple(together)
+
+
 def _dearer(catalogue: Catalogue, percent: int) -> Catalogue:
     """The catalogue of an earlier day: other prices and stocks, everything that is announced now still
     unknown."""
@@ -186,9 +194,7 @@ def _dearer(catalogue: Catalogue, percent: int) -> Catalogue:
 
     def aged(p: Product) -> Product:
         variants = tuple(
-            v.model_copy(
-                update={"stock": v.stock + percent, "price": None if v.price is None else raised(v.price)}
-            )
+            v.model_copy(update={"stock": v.stock + percent, "price": None if v.price is None else raised(v.price)})
             for v in p.variants
         )
         status = Status.ON_SALE if p.status is Status.SOLD_OUT else p.status

@@ -119,9 +119,10 @@ def text_fact(key: str, text: str, item: str, language: str, *, required: bool =
         value = _PLAIN[plain]
         words = _HAS[language, value]
         return [GoldFact(key=key, kind="yes_no", value=value, item=item, required=required, wordings=words)]
-    read = [q for q in read_quantities(text, language) if q.kind in _KINDS]
+    read = [q for q in read_quantities(text, language) if q.kind in (*_KINDS, "number")]
     if len(read) == 1 and len(read[0].text) >= 0.6 * len(text.strip()):
-        kind = cast("Literal['measure']", read[0].kind)
+        # A bare number counts something that only the specification's name tells.
+        kind = cast("Literal['measure']", "count" if read[0].kind == "number" else read[0].kind)
         return [GoldFact(key=key, kind=kind, value=read[0].value, unit=read[0].unit, item=item, required=required)]
     return [GoldFact(key=key, kind="text", value=text, item=item, required=required, wordings=(text,))]
 

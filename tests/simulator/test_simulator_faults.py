@@ -149,6 +149,9 @@ def test_plans_are_made_only_where_a_right_answer_is_left():
         lasting = plan_faults((quote,), {"link"}, rng, recoverable=False)
         assert {"pricing.quote", "catalog.get_product", "catalog.search"} <= lasting.dead
         assert lasting.screen_off
+        deals = Needed(operation="promotions.list", arguments=QUOTE)
+        both = plan_faults((deals, quote), {"link"}, rng, recoverable=False)
+        assert {"pricing.quote", "catalog.search", "catalog.compare"} <= both.dead  # the price is nowhere else
         (fault,) = plan_faults((search, priced), {"name"}, rng, recoverable=True).faults
         assert fault.times == 1
         product = Needed(operation="catalog.get_product", arguments=QUOTE)

@@ -357,6 +357,7 @@ def test_a_specification_is_a_quantity_a_yes_or_a_text():
 
     assert fact("420 g") == ("measure", 420)
     assert fact("500毫升", "zh") == ("measure", 500)
+    assert fact("12") == ("count", 12)
     assert fact("yes") == ("yes_no", True)
     assert fact("无", "zh") == ("yes_no", False)
     assert fact("80% nylon, 20% elastane") == ("text", "80% nylon, 20% elastane")
