@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import html
+from contextlib import aclosing
 from pathlib import Path
 
 import httpx
@@ -186,9 +187,10 @@ async def test_what_was_spoken_in_the_operators_words_is_shown_beside_the_reply(
         words = "Let me show you the bag first."
         await client.post(f"/ui/rooms/demo/pending/{request_id}/approve", data={"text": words})
         await desk.room.drain()
-        async with asyncio.timeout(20):
+        changes = desk.console.watches["demo"].changes(asyncio.Event(), idle_s=20, rest_s=0)
+        async with asyncio.timeout(20), aclosing(changes):
             while request_id not in desk.console.watches["demo"].said:
-                await asyncio.sleep(0)
+                await anext(changes)
         detail = html.unescape((await client.get(f"/requests/{request_id}")).text)
         assert f"Spoken instead, in the operator's words</b>{words}" in detail
         assert f'<span class="said">{words}</span>' in html.unescape((await client.get("/")).text)
