@@ -173,6 +173,7 @@ async def build(
     kept = sum(entry["row"] is not None for entry in journal.entries())
     resumed = len(finished)
     done(resumed, kept)
+    waiting = Counter(job.group.index for job in todo if job.index not in finished)
     gate = asyncio.Semaphore(concurrency)
 
     async def one(job: Job) -> None:
@@ -186,6 +187,9 @@ async def build(
         journal.write(entry)
         finished.add(job.index)
         kept += entry["row"] is not None
+        waiting[job.group.index] -= 1
+        if not waiting[job.group.index]:
+            job.group.forget()
         done(len(finished), kept)
 
     try:

@@ -57,6 +57,11 @@ class Group:
     def release(self) -> str:
         return self.live.release
 
+    def forget(self) -> None:
+        """Let go of what was made: thousands of variants would fill the memory."""
+        self.__dict__.pop("made", None)
+        self.__dict__.pop("live", None)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Job:

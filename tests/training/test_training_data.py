@@ -38,9 +38,7 @@ ROOT = Path(__file__).parents[2]
 
 class Bytes:
     def encode(self, segments):
-        text = "".join(
-            ("\x01" if s.text == wire.START else "\x02") if s.control else s.text for s in segments
-        )
+        text = "".join(("\x01" if s.text == wire.START else "\x02") if s.control else s.text for s in segments)
         return tuple(text.encode())
 
     def closing(self, ids):
@@ -170,6 +168,19 @@ def test_rows_hold_ids_masks_and_where_they_came_from(harness, tasks, tmp_path):
         assert row.fields["variant"] == job.group.made[1]
     assert built.written == sum(len(f"Answer {j.task.id}.") + 1 for j in todo)
     assert tokenised_anew(rows, Bytes()) == rows
+
+
+def test_a_harness_is_let_go_when_its_last_task_is_done(harness, tasks, tmp_path):
+    chosen = recipe(harness, tasks)
+    todo = planned(chosen, harness, tasks)
+    held = []
+
+    def count(job):
+        held.append(len({j.group.index for j in todo if "live" in vars(j.group)}))
+
+    run(chosen, todo, tmp_path, Plain(on_run=count), concurrency=1)
+    assert max(held) <= 2
+    assert not any("live" in vars(j.group) or "made" in vars(j.group) for j in todo)
 
 
 def test_the_card_says_what_the_rows_are_made_of(harness, tasks, tmp_path):
@@ -311,9 +322,7 @@ class Loader:
         if not request.allow_reply:
             loader = next(t for t in request.tools if t.name == "load_skill")
             name = loader.input_schema["properties"]["name"]["enum"][0]
-            return PolicyTurn(
-                calls=(ToolCall(id="call_0", name="load_skill", arguments={"name": name}),), stop="calls"
-            )
+            return PolicyTurn(calls=(ToolCall(id="call_0", name="load_skill", arguments={"name": name}),), stop="calls")
         return PolicyTurn(text="Let me look into that for you.")
 
 
