@@ -154,8 +154,8 @@ def operator(
 
 @lru_cache(maxsize=1)
 def registered() -> Registry:
-    """Every operator of the package, by dimension and name: what is drawn must not depend on what was imported first."""
-    from livery.augment import (  # noqa: PLC0415 - the files register as they are imported
+    """Every operator of the package, by dimension and name: what is drawn must not hang on what was imported first."""
+    from livery.augment import (  # the files register as they are imported
         hook_behaviour,
         prompt_structure,
         skill_content,

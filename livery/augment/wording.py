@@ -18,6 +18,7 @@ from livery.augment.lexicon import Lexicon, expand
 
 _LINE = re.compile(r"^(?P<mark>\s*(?:[-*+•]|\d{1,2}[.)、]|#{1,6})\s+)?(?P<text>.*)$")
 _SENTENCE = re.compile(r"(?<=[.!?])(?<!\b[a-z]\.)\s+(?=\S)|(?<=[。！？；])(?=\S)")
+_EXPRESSION = re.compile(r"\{\{.*?\}\}")
 _END = re.compile(r"[.!?。！？]+$")
 
 
@@ -51,10 +52,12 @@ def paraphrase(text: str, rng: Random, lexicon: Lexicon, share: float = 1.0, *, 
         mark, said = match["mark"] or "", match["text"]
         whole = lexicon.choose(rng, "sentences", _bare(said)) if rng.random() < share else ""
         if whole:
-            out.append(mark + whole + _end_of(said))
+            out.append(mark + _other_words(whole, rng, lexicon) + _end_of(said))
             continue
         parts = [_reworded(s, rng, lexicon, share, instructions and "#" not in mark) for s in sentences(said)]
-        out.append(mark + joiner(said).join(parts))
+        made = mark + joiner(said).join(parts)
+        # A pattern that would touch an expression is not worth its while.
+        out.append(made if _EXPRESSION.findall(made) == _EXPRESSION.findall(line) else line)
     return "\n".join(out)
 
 
@@ -72,15 +75,28 @@ def _reworded(sentence: str, rng: Random, lexicon: Lexicon, share: float, instru
         return sentence
     known = lexicon.choose(rng, "sentences", _bare(sentence))
     if known:
-        return known + _end_of(sentence)
+        return _other_words(known, rng, lexicon) + _end_of(sentence)
     fitting = [
         (p, e) for p, e in (lexicon.instruction_patterns if instructions else lexicon.patterns) if p.search(sentence)
     ]
     if not fitting:
-        return sentence
+        return _other_words(sentence, rng, lexicon)
     pattern, entries = rng.choice(fitting)
     made = pattern.sub(expand(rng.choice(entries), rng), sentence, count=1)
-    return made[:1].upper() + made[1:]
+    return _other_words(made[:1].upper() + made[1:], rng, lexicon)
+
+
+_KEPT = re.compile(r"(`[^`]*`|\"[^\"]*\"|“[^”]*”|\{\{.*?\}\})")
+
+
+def _other_words(sentence: str, rng: Random, lexicon: Lexicon) -> str:
+    """Some words for others; what is quoted, named or an expression keeps its own."""
+    parts = _KEPT.split(sentence)
+    for pattern, entries in lexicon.word_patterns:
+        for i in range(0, len(parts), 2):
+            if pattern.search(parts[i]) and rng.random() < 0.5:
+                parts[i] = pattern.sub(expand(rng.choice(entries), rng), parts[i], count=1)
+    return "".join(parts)
 
 
 # ------------------------------------------------------------------------------------------ steps

@@ -89,6 +89,11 @@ class Lexicon:
         """As `patterns`, with those that fit an instruction and no description ("Remember: ...")."""
         return (*self.patterns, *self._compiled("instruction_patterns"))
 
+    @cached_property
+    def word_patterns(self) -> Patterns:
+        """Words inside a sentence and what may stand for them."""
+        return self._compiled("word_patterns")
+
     def _compiled(self, kind: str) -> Patterns:
         made = ((re.compile(p), self.entries(kind, p)) for p in self.keys(kind))
         return tuple((pattern, entries) for pattern, entries in made if entries)
