@@ -110,7 +110,7 @@ def settings(out: str, **changes: Any) -> trl.SFTConfig:
         "disable_tqdm": True,
         "use_cpu": True,
         "bf16": False,
-        "gradient_checkpointing": False,
+        "activation_checkpointing": False,
         "dataloader_pin_memory": False,
         "seed": 0,
     }

@@ -361,7 +361,7 @@ def _config(options: SftOptions) -> Any:
         per_device_train_batch_size=options.trees,
         per_device_eval_batch_size=options.trees,
         gradient_accumulation_steps=options.accumulate,
-        gradient_checkpointing=options.checkpointing,
+        activation_checkpointing=options.checkpointing,
         eval_strategy="steps" if evaluates else "no",
         eval_steps=options.evaluate_every or None,
         save_strategy="steps",
