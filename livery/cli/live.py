@@ -23,6 +23,7 @@ from livery.cli.stores import item_on_screen
 from livery.console.app import create_app
 from livery.console.context import ConsoleContext, ConsoleSettings
 from livery.console.serve import serve
+from livery.errors import InputError
 from livery.harness.channels import Router
 from livery.harness.digest import harness_digest
 from livery.harness.model import Harness
@@ -60,11 +61,19 @@ def live(
         str, typer.Option(help="The host's shown name; its own messages are ignored.")
     ] = "livery",
     on_screen: Annotated[str, typer.Option(help="Link id shown first; empty: the catalogue's first.")] = "",
-    host: Annotated[str, typer.Option()] = "127.0.0.1",
-    port: Annotated[int, typer.Option()] = 8700,
+    host: Annotated[
+        str, typer.Option(help="Address the console listens on; 0.0.0.0: every one of this machine.")
+    ] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port of the console.")] = 8700,
+    allow_host: Annotated[
+        list[str] | None,
+        typer.Option(help="Name the console may be called by, besides localhost and IP addresses; repeatable."),
+    ] = None,
     data: Annotated[Path, typer.Option(help="Where releases and the journal are kept.")] = Path("var"),
     token: Annotated[
-        str, typer.Option(envvar="LIVERY_TOKEN", help="Operator token; made anew when empty.")
+        str, typer.Option(
+            envvar="LIVERY_TOKEN", help="Operator token, 16 characters or more; made anew when empty."
+        )
     ] = "",
     approval: Annotated[bool, typer.Option(help="Replies wait for the operator.")] = False,
     publish: Annotated[
@@ -76,6 +85,8 @@ def live(
     public_chat: Annotated[bool, typer.Option(help="Accept chat by the API without a token.")] = False,
 ) -> None:
     """Run a live room: chat in, spoken replies out, the console at http://HOST:PORT."""
+    if token and len(token) < 16:
+        raise InputError.at("--token", f"found {len(token)} characters; expected 16 or more", code="token-short")
     asyncio.run(
         _serve_room(
             harness_folder=harness,
@@ -89,6 +100,7 @@ def live(
             on_screen=on_screen,
             host=host,
             port=port,
+            allow_hosts=frozenset(allow_host or ()),
             data=data,
             token=token or secrets.token_urlsafe(18),
             approval=approval,
@@ -117,6 +129,7 @@ async def _serve_room(
     on_screen: str,
     host: str,
     port: int,
+    allow_hosts: frozenset[str],
     data: Path,
     token: str,
     approval: bool,
@@ -165,11 +178,14 @@ async def _serve_room(
                 store=releases,
                 router=router,
                 catalogues={room_id: source.current},
+                catalogue_problems={room_id: lambda: source.problems},
                 operations=operations,
                 journal=journal,
                 token=token,
                 version=__version__,
-                settings=ConsoleSettings(public_chat=public_chat, drafts=data / "drafts"),
+                settings=ConsoleSettings(
+                    public_chat=public_chat, drafts=data / "drafts", allowed_hosts=allow_hosts
+                ),
             )
         )
         with _notices.status("Reading the prompt into the model's cache ..."):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import math
 import re
 import uuid
 from collections.abc import AsyncIterator, Mapping
@@ -19,7 +18,8 @@ from typing import Any, cast
 from fastapi import APIRouter, Depends, HTTPException, Request, WebSocket, WebSocketDisconnect
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 from prometheus_client import CONTENT_TYPE_LATEST
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError, ValidationInfo, field_validator
+from pydantic_core import PydanticCustomError
 from starlette.requests import HTTPConnection
 
 from livery.console.auth import NotSignedIn
@@ -45,13 +45,27 @@ class MessageIn(BaseModel):
     """The platform's own id, for deduplication; empty: one is made up."""
     viewer: str = Field(min_length=1, max_length=200)
     name: str = Field(default="", max_length=200)
-    text: str = Field(default="", max_length=2000)
-    at: float | None = None
-    """Unix time; absent: now."""
     kind: str = MessageKind.CHAT
+    text: str = Field(default="", max_length=2000, validate_default=True)
+    at: float | None = Field(default=None, ge=0, allow_inf_nan=False)
+    """Unix time; absent: now."""
     amount: str = Field(default="", max_length=100)
     reply_to: str = Field(default="", max_length=200)
     source: str = Field(default="api", max_length=40)
+
+    @field_validator("kind")
+    @classmethod
+    def _known(cls, kind: str) -> str:
+        if kind not in list(MessageKind):
+            raise PydanticCustomError("kind", "expected one of {kinds}", {"kinds": ", ".join(MessageKind)})
+        return kind
+
+    @field_validator("text")
+    @classmethod
+    def _written(cls, text: str, info: ValidationInfo) -> str:
+        if info.data.get("kind") == MessageKind.CHAT and not text.strip():
+            raise PydanticCustomError("text", "a chat message needs text")
+        return text
 
 
 class DeletionIn(BaseModel):
@@ -142,13 +156,12 @@ def _field(location: tuple[int | str, ...]) -> str:
 
 
 def faults_of(fault: ValidationError, where: tuple[int | str, ...]) -> list[tuple[str, str]]:
-    return [
-        (
-            _field((*where, *e["loc"])),
-            f"{e['msg']}; found {json.dumps(e['input'], ensure_ascii=False, default=str)[:80]}",
-        )
-        for e in fault.errors(include_url=False)
-    ]
+    faults: list[tuple[str, str]] = []
+    for e in fault.errors(include_url=False):
+        said = "unknown field" if e["type"] == "extra_forbidden" else e["msg"]
+        found = json.dumps(e["input"], ensure_ascii=False, default=str)[:80]
+        faults.append((_field((*where, *e["loc"])), f"{said}; found {found}"))
+    return faults
 
 
 def read_messages(body: Any, room: str, now: float) -> list[ChatMessage]:
@@ -178,17 +191,6 @@ def read_messages(body: Any, room: str, now: float) -> list[ChatMessage]:
         except ValidationError as fault:
             faults += faults_of(fault, place)
             continue
-        kind = next((k for k in MessageKind if k == given.kind), None)
-        if kind is None:
-            expected = ", ".join(MessageKind)
-            faults.append((_field((*place, "kind")), f"found {given.kind!r}; expected one of {expected}"))
-            continue
-        if kind is MessageKind.CHAT and not given.text.strip():
-            faults.append((_field((*place, "text")), "found nothing; a chat message needs text"))
-            continue
-        if given.at is not None and not (math.isfinite(given.at) and given.at >= 0):
-            faults.append((_field((*place, "at")), f"found {given.at}; expected Unix seconds"))
-            continue
         messages.append(
             ChatMessage(
                 id=given.id or uuid.uuid4().hex,
@@ -197,7 +199,7 @@ def read_messages(body: Any, room: str, now: float) -> list[ChatMessage]:
                 name=given.name or given.viewer,
                 text=given.text,
                 at=now if given.at is None else given.at,
-                kind=kind,
+                kind=MessageKind(given.kind),
                 amount=given.amount,
                 reply_to=given.reply_to,
                 source=given.source,

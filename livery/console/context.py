@@ -10,7 +10,7 @@ import asyncio
 import hashlib
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, cast
@@ -23,6 +23,7 @@ from livery.console.auth import Access
 from livery.console.drafts import Drafts, files_of
 from livery.console.metrics import Metrics
 from livery.console.watch import RoomWatch
+from livery.errors import Problem
 from livery.harness.channels import Router
 from livery.harness.hooks.builtin import BUILTINS
 from livery.harness.lint import Builtin
@@ -60,6 +61,10 @@ class ConsoleContext:
     router: Router
     catalogues: Mapping[str, Callable[[], Catalogue]]
     """By room id: gives the room's catalogue as it stands now (`CatalogueSource.current`)."""
+    catalogue_problems: Mapping[str, Callable[[], Sequence[Problem]]] = field(
+        default_factory=dict[str, Callable[[], Sequence[Problem]]]
+    )
+    """By room id: what is wrong with the files of a catalogue that is therefore not in use (may lack rooms)."""
     operations: Operations
     """What lint may find tools bound to, and where the item card's price comes from."""
     journal: Journal

@@ -102,9 +102,12 @@ def draw(console: Console, name: str, panel: Panel) -> str:
     }
     match panel:
         case Panel.CONTROLS:
+            goods = console.context.catalogues[name]()  # looks at the files, so problems come after it
+            faults = console.context.catalogue_problems.get(name)
             values = {
                 "speaking": watch.speaking,
-                "on_screen": console.context.catalogues[name]().by_link.get(room.state().on_screen),
+                "faults": faults() if faults else (),
+                "on_screen": goods.by_link.get(room.state().on_screen),
                 "release": _release(console, name),
                 "shares": _shares(console, name),
             }

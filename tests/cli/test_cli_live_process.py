@@ -237,3 +237,10 @@ def test_what_cannot_be_is_told_before_anything_starts(
         )
     assert message in str(caught.value)
     assert not (tmp_path / "journal.db").exists()
+
+
+def test_a_token_that_is_too_short_is_refused_before_anything_starts(tmp_path: Path) -> None:
+    answer = CliRunner().invoke(app, ["live", "--token", "short", "--data", str(tmp_path / "var")])
+    assert isinstance(answer.exception, InputError)
+    assert str(answer.exception) == "--token: found 5 characters; expected 16 or more"
+    assert not (tmp_path / "var").exists()

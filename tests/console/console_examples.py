@@ -19,6 +19,7 @@ from fastapi import FastAPI
 from livery.console.app import create_app
 from livery.console.context import Console, ConsoleContext, ConsoleSettings
 from livery.console.serve import serve
+from livery.errors import Problem
 from livery.harness.channels import Router
 from livery.harness.folder import load_harness
 from livery.harness.store import ReleaseStore
@@ -245,6 +246,8 @@ class Desk:
     router: Router
     journal: Journal
     voice: Voice
+    faults: list[Problem]
+    """Of the shop's files."""
 
     @property
     def console(self) -> Console:
@@ -359,12 +362,14 @@ async def open_desk(
                 clock=time.time,
                 sleep=asyncio.sleep,
             )
+            faults: list[Problem] = []
             app = create_app(
                 ConsoleContext(
                     rooms={"demo": room},
                     store=store,
                     router=router,
                     catalogues={"demo": lambda: goods},
+                    catalogue_problems={"demo": lambda: faults},
                     operations=shop_operations(),
                     journal=journal,
                     token=TOKEN,
@@ -374,7 +379,7 @@ async def open_desk(
             )
             await room.start()
             try:
-                yield Desk(app, room, store, router, journal, voice or Voice())
+                yield Desk(app, room, store, router, journal, voice or Voice(), faults)
             finally:
                 await room.stop()
                 await journal.aclose()

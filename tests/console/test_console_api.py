@@ -55,6 +55,7 @@ async def test_every_wrong_field_is_named_and_nothing_of_the_batch_is_taken(
             {"viewer": "v", "text": "x", "at": -1},
             {"viewer": "v", "text": "x" * 2001, "colour": "red"},
             "no object",
+            {"viewer": "", "kind": "shout", "at": -1},
         ]
     }
     answer = await client.post(PATH, json=body)
@@ -69,8 +70,11 @@ async def test_every_wrong_field_is_named_and_nothing_of_the_batch_is_taken(
         "messages[5].text",
         "messages[5].colour",
         "messages[6]",
+        "messages[7].viewer",
+        "messages[7].kind",
+        "messages[7].at",
     }
-    assert errors["messages[3].kind"].endswith("expected one of chat, paid, gift, member, system")
+    assert errors["messages[3].kind"] == 'expected one of chat, paid, gift, member, system; found "shout"'
     assert desk.room.stats().messages == 0
 
 

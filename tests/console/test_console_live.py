@@ -12,6 +12,7 @@ import pytest
 from console_examples import HOSTILE, Desk, Served, open_desk, sse_events, trajectory
 
 from livery.console.live import spans
+from livery.errors import Problem
 from livery.room.intake import IntakeConfig
 from livery.room.runtime import RoomConfig, Stage
 from livery.types import Request
@@ -194,6 +195,17 @@ async def test_what_was_spoken_in_the_operators_words_is_shown_beside_the_reply(
         detail = html.unescape((await client.get(f"/requests/{request_id}")).text)
         assert f"Spoken instead, in the operator's words</b>{words}" in detail
         assert f'<span class="said">{words}</span>' in html.unescape((await client.get("/")).text)
+
+
+async def test_faults_in_the_shops_files_are_shown(desk: Desk, client: httpx.AsyncClient):
+    """The last good catalogue answers meanwhile: without a word nobody would know."""
+    assert "errors" not in (await client.get("/")).text
+    fault = Problem(path="shop/products.csv", line=4, field="products[2].price", message="found '13.2x5'")
+    desk.faults.append(fault)
+    page = html.unescape((await client.get("/")).text)
+    assert "the last good ones stay in use" in page
+    assert "found '13.2x5'" in page
+    assert "shop/products.csv:4 · products[2].price" in page
 
 
 async def next_pending(desk: Desk) -> str:
