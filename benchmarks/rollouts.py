@@ -1,4 +1,4 @@
-"""Oracle rollouts in the simulator: how many a second on one core, where the time goes, and that each earns full scores.
+"""Oracle rollouts in the simulator: how many a second on one core, where the time goes, and whether all earn full scores.
 
     python benchmarks/rollouts.py                        # speed, over the sample harnesses
     python benchmarks/rollouts.py --tasks 2000 --check   # all four of split and language; exit status 1 on a miss
@@ -96,7 +96,11 @@ async def shares(language: str, count: int, seed: int) -> dict[str, float]:
             await rollout(task, live, OraclePolicy(), seed=0)
         whole = time.process_time() - began
     parts = {name: round(1000 * spent / count, 3) for name, spent in sorted(SPENT.items())}
-    return {**parts, "rest": round(1000 * whole / count - sum(parts.values()), 3), "whole": round(1000 * whole / count, 3)}
+    return {
+        **parts,
+        "rest": round(1000 * whole / count - sum(parts.values()), 3),
+        "whole": round(1000 * whole / count, 3),
+    }
 
 
 def main() -> int:
@@ -110,10 +114,14 @@ def main() -> int:
         for split in ("train", "test") if options.check else ("train",):
             one = asyncio.run(measure(language, split, options.tasks, options.seed))
             found.append(one)
-            print(f"{language} {split}: {one['rollouts_per_s']} rollouts/s, {len(one['misses'])} misses of {one['tasks']}")
+            print(
+                f"{language} {split}: {one['rollouts_per_s']} rollouts/s, {len(one['misses'])} misses of {one['tasks']}"
+            )
             for miss in one["misses"][:20]:
                 print(f"  {miss}")
-    parts = {language: asyncio.run(shares(language, min(300, options.tasks), options.seed)) for language in ("en", "zh")}
+    parts = {
+        language: asyncio.run(shares(language, min(300, options.tasks), options.seed)) for language in ("en", "zh")
+    }
     for language, spent in parts.items():
         print(f"{language}, ms a rollout: " + ", ".join(f"{k} {v}" for k, v in spent.items()))
     missed = sum(len(one["misses"]) for one in found)

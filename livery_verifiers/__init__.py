@@ -1,4 +1,4 @@
-"""The name by which verifiers finds livery's environment: it takes top-level modules only (``vf-eval livery-verifiers``)."""
+"""Where verifiers finds livery's environment: it takes top-level modules only (``vf-eval livery-verifiers``)."""
 
 from livery.simulator.packages.verifiers_env import LiveryHarness, LiveryTaskset
 

@@ -19,7 +19,9 @@ _SOCIAL: Final = {
     Intent.SMALL_TALK: "small_talk", Intent.PRAISE: "praise", Intent.OFF_TOPIC: "off_topic", Intent.ABUSE: "abuse",
     Intent.INJECTION: "injection", Intent.COMPLAINT: "complaint",
 }  # fmt: skip
-_LEADS: Final = re.compile(r"^(?:yes|no|not yet|sorry|sadly|good news|a little patience)\s*[,:]\s*|^(?:有的|在的|不好意思|抱歉|别急|稍等)，")
+_LEADS: Final = re.compile(
+    r"^(?:yes|no|not yet|sorry|sadly|good news|a little patience)\s*[,:]\s*|^(?:有的|在的|不好意思|抱歉|别急|稍等)，"
+)
 """What a sentence that stands beside others does without: whose yes it is would be open."""
 _SOLD_OUT: Final = ("sold out", "已售罄")
 _SPOKEN_TO: Final = ("thank", "hello", "hi ", "hey", "welcome", "sorry", "谢", "感谢", "哈", "欢迎", "不好意思", "抱歉")
@@ -91,9 +93,7 @@ class _Answer:
     # ------------------------------------------------------------------------------------ words
 
     def say(self, frame: str, **slots: str) -> str:
-        text = (
-            self.speaker.briefest(frame, slots) if self.level == 3 else self.speaker.say(frame, slots, self.rng)
-        )
+        text = self.speaker.briefest(frame, slots) if self.level == 3 else self.speaker.say(frame, slots, self.rng)
         it = slots.get("it", "")
         if it and (len(self.items) > 1 or self.baited) and it not in text:  # whose it is would be open
             text = _LEADS.sub("", text)
@@ -181,9 +181,7 @@ class _Answer:
                 yield self._status(item, facts)
             return
         many = facts.get("unit_price") is not None
-        arguments = self.needed(
-            "pricing.quote", item, has="quantity" if many else "", lacks="" if many else "quantity"
-        )
+        arguments = self.needed("pricing.quote", item, has="quantity" if many else "", lacks="" if many else "quantity")
         frame = "price.total"
         if many:
             frame = "price.many"
@@ -197,7 +195,12 @@ class _Answer:
         )  # fmt: skip
         if self.level or self.several or not self.chance(0.35):
             return
-        extras = [("price.saved", "saved"), ("price.list", "list_price"), ("price.unit", "unit_price"), ("price.ends", "ends_at")]
+        extras = [
+            ("price.saved", "saved"),
+            ("price.list", "list_price"),
+            ("price.unit", "unit_price"),
+            ("price.ends", "ends_at"),
+        ]
         known = [(f, k) for f, k in extras if facts.get(k) is not None and not (many and k == "list_price")]
         if known:
             extra, key = self.rng.choice(known)
@@ -232,7 +235,9 @@ class _Answer:
         half = len(fact.wordings) // 2
         paired = len(fact.wordings) % 2 == 0 and half > 0
         names = list(fact.wordings[:half]) if paired else [str(fact.value)]
-        chosen = self.rng.sample(range(len(names)), min(len(names), 1 if self.level or self.several else self.rng.choice((1, 1, 2))))
+        chosen = self.rng.sample(
+            range(len(names)), min(len(names), 1 if self.level or self.several else self.rng.choice((1, 1, 2)))
+        )
         said = [names[i] for i in sorted(chosen)]
         it = self.it(item) if item else self.speaker.pronoun(self.rng)
         deals = self.speaker.words["joiner"].join(said)
@@ -246,7 +251,9 @@ class _Answer:
         prices = {f.item: f for f in facts.all("price")}
         if prices:
             if len(prices) == 2:
-                yield self.say("comparison.price", a=a, b=b, price_a=self.value(prices[first]), price_b=self.value(prices[second]))
+                yield self.say(
+                    "comparison.price", a=a, b=b, price_a=self.value(prices[first]), price_b=self.value(prices[second])
+                )
             else:
                 ((link, fact),) = prices.items()
                 yield self.say("price.total", it=a if link == first else b, total=self.value(fact))
@@ -270,8 +277,10 @@ class _Answer:
             yield self._status(item, facts)
             return
         count = facts.get("stock")
-        counted = count is not None and bool(count.value) and (count.required or (self.level == 0 and self.chance(0.25)))
-        variant = str(self.needed("stock.check", item, lacks="" if intent is Intent.STOCK and not counted else "").get("variant", ""))
+        counted = (
+            count is not None and bool(count.value) and (count.required or (self.level == 0 and self.chance(0.25)))
+        )
+        variant = str(self.needed("stock.check", item).get("variant", ""))
         slots = {"it": self.it(item), "variant": variant, "count": str(count.value) if count else ""}
         if not there.value:
             yield self.say("stock.gone.variant" if variant else "stock.gone", **slots)

@@ -208,7 +208,7 @@ UNOPENED: Final = re.compile(
 )
 THERE: Final = re.compile(
     r"in stock|(?:is|are|'s|still|also|be|now|yes it's) (?:now |still |also )?available|"
-    r"available (?:now|again|today)|(?:is|are|'s) (?:here|left|ready)|on the shel(?:f|ves)|yes,? we do|"
+    r"available (?:now|again|today)|(?:is|are|'s) (?:here|left|ready)|on the shel(?:f(?! life)|ves)|yes,? we do|"
     r"(?:still|do|we|'ve|yes|also)(?: do| still)? (?:have|got)(?! (?:to|a (?:lot|great)))(?: (?:it|that|"
     r"this|them|some|a few|a couple|plenty|one|\d+|lots))|(?:\d+|one|two|three|four|five|six|seven|"
     r"eight|nine|ten|a few|some|plenty|several|dozen|couple)(?: [a-z]+){0,3} (?:left(?! (?:our|"

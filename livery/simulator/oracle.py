@@ -4,8 +4,8 @@ It sees a task's gold and the harness (both in `PolicyRequest.info`, or given wh
 harness's surfaces allow: the tool that is bound to a needed operation, its arguments written as that tool wants them
 (`livery.simulator.surfaces`), a skill by its shown name, replies in the form that the checks ask for
 (`livery.simulator.answers`). Failed calls are made again where the task says that they recover; else it says honestly
-that it cannot check, or calls a person. Its order, wording and reasoning vary by seed and task, never by the surfaces of
-the harness, so that one task can be compared under many harnesses.
+that it cannot check, or calls a person. Its order, wording and reasoning vary by seed and task, never by the surfaces
+of the harness, so that one task can be compared under many harnesses.
 
 It is the teacher of supervised training and the yardstick of augmentation; it is no baseline: it cheats by design.
 """
@@ -37,12 +37,7 @@ _UNMARKED: Final = ("malformed", "empty", "stale", "permission_denied")
 _TRIES: Final = 8
 
 Order = Literal["together", "skill_first", "skill_last", "one_by_one"]
-_ORDERS: Final[tuple[tuple[Order, float], ...]] = (
-    ("together", 0.45),
-    ("skill_first", 0.2),
-    ("skill_last", 0.2),
-    ("one_by_one", 0.15),
-)
+_ORDERS: Final[dict[Order, float]] = {"together": 0.45, "skill_first": 0.2, "skill_last": 0.2, "one_by_one": 0.15}
 
 
 class OraclePolicy:
@@ -119,7 +114,8 @@ class _Course:
         self.request = request
         self.seed = seed
         rng = Random(seed)
-        self.order: Order = rng.choices([o for o, _ in _ORDERS], [w for _, w in _ORDERS])[0]
+        orders: list[Order] = list(_ORDERS)
+        self.order: Order = rng.choices(orders, list(_ORDERS.values()))[0]
         self.insists = rng.random() < 0.5 and len(task.needed) == 1
         """Whether it tries a second time what may never answer."""
         self.calls_person = rng.random() < 0.35
@@ -136,7 +132,8 @@ class _Course:
         calls, why = self._next(rng) if self.request.allow_calls else ([], "")
         if calls:
             made = tuple(
-                ToolCall(id=f"call_{len(self.made) + i}", name=c.tool, arguments=c.arguments) for i, c in enumerate(calls)
+                ToolCall(id=f"call_{len(self.made) + i}", name=c.tool, arguments=c.arguments)
+                for i, c in enumerate(calls)
             )
             return PolicyTurn(calls=made, reasoning=self._thought(why, rng), stop="calls")
         said = {m.content for m in self.request.messages if m.role == "assistant"}
@@ -201,7 +198,9 @@ class _Course:
     def _load_now(self, step: Sequence[Needed]) -> bool:
         """Whether the skill is loaded in this round. Beside a call that is made again it makes the round a new one:
         the loop takes a round of old calls for a repetition and asks for the reply."""
-        awaited = any(f.kind in _UNMARKED and any(n.operation == f.operation for n in self.task.needed) for f in self.task.faults)
+        awaited = any(
+            f.kind in _UNMARKED and any(n.operation == f.operation for n in self.task.needed) for f in self.task.faults
+        )
         if awaited and any(n.operation in self._faulty() for n in self.task.needed):
             return self.rounds == 1 or not step
         if self._order() == "skill_last":
@@ -330,7 +329,11 @@ class _Course:
             counted[one.operation] += 1
             fault = self._fault(one.operation)
             # What a tool's result does not show of its age, the task tells.
-            stale = fault is not None and fault.kind == "stale" and (not fault.recoverable or counted[one.operation] <= fault.times)
+            stale = (
+                fault is not None
+                and fault.kind == "stale"
+                and (not fault.recoverable or counted[one.operation] <= fault.times)
+            )
             one.failed = stale or self.surfaces.failed(Written(one.call.name, one.call.arguments), one.text)
         return made
 
@@ -344,7 +347,14 @@ class _Course:
         if wanted is None or wanted.tool != made.call.name:
             return False
         page = next(
-            (m.source for t in self.harness.tools if t.name == wanted.tool for m in t.binding.arguments if m.to == "page"), ""
+            (
+                m.source
+                for t in self.harness.tools
+                if t.name == wanted.tool
+                for m in t.binding.arguments
+                if m.to == "page"
+            ),
+            "",
         )
         own = {k: v for k, v in made.call.arguments.items() if k != page}
         return own == {k: v for k, v in wanted.arguments.items() if k != page}
@@ -362,5 +372,3 @@ def _topics_of(skill: Skill) -> list[str]:
 def info_for(task: Task, harness: Harness | LiveHarness) -> Mapping[str, Any]:
     """What `Agent.answer` hands to the oracle."""
     return {"task": task, "harness": harness}
-
-

@@ -136,7 +136,11 @@ class Speaker:
         name, size = unit, 1
         if unit == "s":
             name, size = next(
-                ((n, s) for n, s in (("day", _DAY), ("hour", _HOUR), ("minute", _MINUTE)) if not any(v % s for v in values)),
+                (
+                    (n, s)
+                    for n, s in (("day", _DAY), ("hour", _HOUR), ("minute", _MINUTE))
+                    if not any(v % s for v in values)
+                ),
                 ("second", 1),
             )
             if name == "day" and max(values) == _DAY and min(values) == _DAY and len(values) == 1:

@@ -48,9 +48,7 @@ def live_of(harness: Harness | LiveHarness, *, patience_s: float | None = 120.0)
     release = harness_digest(harness)
     if patience_s is not None:
         limits = harness.limits.model_copy(update={"deadline_s": max(patience_s, harness.limits.deadline_s)})
-        hooks = tuple(
-            h.model_copy(update={"timeout_s": max(patience_s / 12, h.timeout_s)}) for h in harness.hooks
-        )
+        hooks = tuple(h.model_copy(update={"timeout_s": max(patience_s / 12, h.timeout_s)}) for h in harness.hooks)
         harness = harness.replace(limits=limits, hooks=hooks)
     return LiveHarness(harness, release, OPERATIONS)
 
@@ -110,13 +108,10 @@ async def rollouts(
     """
     if concurrency < 1:
         raise ValueError(f"found concurrency {concurrency}; expected at least 1")
-    shared = None if callable(harness) else live_of(harness)
-    choose = harness if callable(harness) else lambda _: shared
+    choose = _same(live_of(harness)) if isinstance(harness, Harness | LiveHarness) else harness
 
     async def one(task: Task) -> Rollout:
-        chosen = choose(task)
-        assert chosen is not None  # only where a shared one was made
-        trajectory, scores = await rollout(task, chosen, policy, seed=seed)
+        trajectory, scores = await rollout(task, choose(task), policy, seed=seed)
         return Rollout(task, trajectory, scores)
 
     waiting = iter(tasks)
@@ -137,3 +132,7 @@ async def rollouts(
         for task_ in running:
             task_.cancel()
         await asyncio.gather(*running, return_exceptions=True)
+
+
+def _same(live: LiveHarness) -> Callable[[Task], Harness | LiveHarness]:
+    return lambda task: live

@@ -1,7 +1,7 @@
 """A rollout that waits for its actions from outside: one step at a time, for environments of other libraries.
 
-The loop stays `livery.agent`: its policy here is a stand-in that hands each request out and waits for the turn. So what a
-step means (tools, hooks, feedback, limits, the end) is what it means in a room.
+The loop stays `livery.agent`: its policy here is a stand-in that hands each request out and waits for the turn. So what
+a step means (tools, hooks, feedback, limits, the end) is what it means in a room.
 """
 
 from __future__ import annotations
@@ -51,7 +51,12 @@ class Episode:
     """
 
     def __init__(
-        self, task: Task, harness: Harness | LiveHarness, *, actions: Literal["text", "native"] = "native", seed: int = 0
+        self,
+        task: Task,
+        harness: Harness | LiveHarness,
+        *,
+        actions: Literal["text", "native"] = "native",
+        seed: int = 0,
     ) -> None:
         """
         Args:
@@ -129,6 +134,9 @@ class _Outside:
 def openai_tools(request: PolicyRequest) -> list[dict[str, Any]]:
     """The request's tools as the OpenAI protocol has them."""
     return [
-        {"type": "function", "function": {"name": t.name, "description": t.description, "parameters": dict(t.input_schema)}}
+        {
+            "type": "function",
+            "function": {"name": t.name, "description": t.description, "parameters": dict(t.input_schema)},
+        }
         for t in request.tools
     ]

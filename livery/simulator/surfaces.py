@@ -179,7 +179,7 @@ def _equal(a: Any, b: Any) -> bool:
     if isinstance(a, list) and isinstance(b, list):
         first, second = cast("list[Any]", a), cast("list[Any]", b)
         return len(first) == len(second) and all(_equal(x, y) for x, y in zip(first, second, strict=True))
-    return a == b or (a is not None and b is not None and str(a) == str(b))
+    return a == b or (a is not None and b is not None and f"{a}" == f"{b}")
 
 
 # -------------------------------------------------------------------------------------- schemas
@@ -243,8 +243,8 @@ def _written(value: Any, entry: ArgumentMap | None, schema: Mapping[str, Any]) -
     if "enum" in schema:
         options = cast("list[Any]", schema["enum"])
         exact = [o for o in options if _equal(o, value)]
-        same = exact or [o for o in options if str(o).casefold() == str(value).casefold()]
-        digits = same or [o for o in options if _DIGITS.findall(str(o)) == [str(value)]]
+        same = exact or [o for o in options if str(o).casefold() == f"{value}".casefold()]
+        digits = same or [o for o in options if _DIGITS.findall(str(o)) == [f"{value}"]]
         return digits[0] if digits else value
     return _typed(value, schema)
 

@@ -140,7 +140,7 @@ def test_inspect_task_scores_what_a_model_does_with_the_verifier(tmp_path: Path)
     from livery.simulator.packages.inspect_task import livery_host
 
     setting = Setting(str(HARNESS))
-    tasks = [t for t in setting.tasks(6)]
+    tasks = setting.tasks(6)
 
     def answer(messages: list[Any], tools: list[Any], choice: Any, config: Any) -> Any:
         shown = "\n".join(m.text for m in messages)
@@ -176,6 +176,8 @@ def test_inspect_task_scores_what_a_model_does_with_the_verifier(tmp_path: Path)
 
 
 def test_tools_in_the_openai_form_keep_their_schemas() -> None:
-    surface = ToolSurface(name="a", description="b", input_schema={"type": "object", "properties": {"x": {"type": "string"}}})
+    surface = ToolSurface(
+        name="a", description="b", input_schema={"type": "object", "properties": {"x": {"type": "string"}}}
+    )
     request = PolicyRequest(messages=(), tools=(surface,), max_tokens=1, timeout_s=1)
     assert openai_tools(request)[0]["function"]["parameters"]["properties"] == {"x": {"type": "string"}}

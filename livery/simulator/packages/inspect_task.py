@@ -1,8 +1,8 @@
 # pyright: reportMissingImports=false, reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUnknownParameterType=false, reportUntypedFunctionDecorator=false
 """An inspect-ai task: ``inspect eval livery/livery_host -T harness=harnesses/streamer-en --model openai/...``.
 
-The solver is livery's agent over whichever model inspect is run with; the scorer is the verifier. Needs ``inspect-ai``; the
-entry point ``inspect_ai`` of the package registers it.
+The solver is livery's agent over whichever model inspect is run with; the scorer is the verifier. Needs ``inspect-ai``;
+the entry point ``inspect_ai`` of the package registers it.
 """
 
 from __future__ import annotations
@@ -117,7 +117,11 @@ class InspectPolicy:
         """One generation."""
         self.messages = [_message(m) for m in request.messages]
         tools = [
-            ToolInfo(name=t.name, description=t.description or t.name, parameters=ToolParams.model_validate(_object(t.input_schema)))
+            ToolInfo(
+                name=t.name,
+                description=t.description or t.name,
+                parameters=ToolParams.model_validate(_object(t.input_schema)),
+            )
             for t in request.tools
         ]
         output = await self._model.generate(
@@ -129,7 +133,9 @@ class InspectPolicy:
         made = said.tool_calls or []
         calls = tuple(ToolCall(id=c.id, name=c.function, arguments=c.arguments) for c in made)
         cut = output.stop_reason == "max_tokens" and not calls
-        return PolicyTurn(calls=calls, text="" if calls else said.text, stop="calls" if calls else "length" if cut else "reply")
+        return PolicyTurn(
+            calls=calls, text="" if calls else said.text, stop="calls" if calls else "length" if cut else "reply"
+        )
 
     async def warm(self, messages: tuple[PromptMessage, ...], session: str = "") -> None:
         """Nothing to prefill."""

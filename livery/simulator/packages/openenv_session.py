@@ -1,11 +1,12 @@
-# pyright: reportMissingImports=false, reportUnknownMemberType=false, reportUnknownVariableType=false, reportUntypedBaseClass=false
+# pyright: reportMissingImports=false, reportUnknownMemberType=false, reportUnknownVariableType=false, reportUntypedBaseClass=false, reportUnknownParameterType=false
 """An OpenEnv environment: one task a session, with the tools that this session's harness shows.
 
-Every ``reset`` draws a task and its harness, so that names, schemas and prompts differ between sessions and even between
-episodes; what may be called stands in each observation. A step is one turn of the policy: calls, or a reply. Needs
-``openenv-core``.
+Every ``reset`` draws a task and its harness, so that names, schemas and prompts differ between sessions and even
+between episodes; what may be called stands in each observation. A step is one turn of the policy: calls, or a reply.
+Needs ``openenv-core``.
 
-    app = create_app(lambda: LiverySession(Setting("harnesses/streamer-en", variants="train")), HostAction, HostObservation)
+    setting = Setting("harnesses/streamer-en", variants="train")
+    app = create_app(lambda: LiverySession(setting), HostAction, HostObservation)
 """
 
 from __future__ import annotations
@@ -61,9 +62,7 @@ class LiverySession(Environment[HostAction, HostObservation, State]):
         self._state = State(episode_id=None, step_count=0)
         self._calls = 0
 
-    async def reset_async(
-        self, seed: int | None = None, episode_id: str | None = None, **_: Any
-    ) -> HostObservation:
+    async def reset_async(self, seed: int | None = None, episode_id: str | None = None, **_: Any) -> HostObservation:
         """Begin the task at place ``seed`` (0 where none is given)."""
         if self._episode is not None:
             await self._episode.close()
@@ -83,7 +82,8 @@ class LiverySession(Environment[HostAction, HostObservation, State]):
         if self._episode is None:
             raise RuntimeError("reset the session before its first step")
         calls = tuple(
-            ToolCall(id=f"call_{self._calls + i}", name=c.name, arguments=c.arguments) for i, c in enumerate(action.calls)
+            ToolCall(id=f"call_{self._calls + i}", name=c.name, arguments=c.arguments)
+            for i, c in enumerate(action.calls)
         )
         self._calls += len(calls)
         self._state.step_count += 1
@@ -108,7 +108,10 @@ class LiverySession(Environment[HostAction, HostObservation, State]):
             scores = step.scores.model_dump(exclude={"reasons"})
             return HostObservation(done=True, reward=step.reward, scores=scores, reasons=list(step.scores.reasons))
         return HostObservation(
-            messages=openai_messages(step), tools=openai_tools(step), allow_calls=step.allow_calls, allow_reply=step.allow_reply
+            messages=openai_messages(step),
+            tools=openai_tools(step),
+            allow_calls=step.allow_calls,
+            allow_reply=step.allow_reply,
         )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Literal, cast
+from typing import Literal
 
 from livery.augment.sampling import sample_variant
 from livery.harness.folder import load_harness
@@ -38,7 +38,7 @@ class Setting:
 
     def tasks(self, count: int) -> list[Task]:
         """The first tasks, in the harness's language."""
-        language = cast(Language, "zh" if self.base.language.startswith("zh") else "en")
+        language: Language = "zh" if self.base.language.startswith("zh") else "en"
         return make_tasks(self.split, language, count, self.seed)
 
     def harness_for(self, index: int) -> Harness:

@@ -1,4 +1,4 @@
-# pyright: reportMissingImports=false, reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUntypedBaseClass=false, reportUntypedFunctionDecorator=false
+# pyright: reportMissingImports=false, reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUntypedBaseClass=false, reportUntypedFunctionDecorator=false, reportUnknownParameterType=false
 """A verifiers environment (its ``v1`` interface): tasks of the simulator, played by livery's agent, rewarded by its verifier.
 
     vf-eval livery-verifiers --env.taskset.harness harnesses/streamer-en -m MODEL
@@ -153,7 +153,9 @@ class _Intercepted:
             calls.append(ToolCall(id=call.id, name=function.name, arguments=arguments))
         if calls:
             return PolicyTurn(calls=tuple(calls), stop="calls")
-        return PolicyTurn(text=choice.message.content or "", stop="length" if choice.finish_reason == "length" else "reply")
+        return PolicyTurn(
+            text=choice.message.content or "", stop="length" if choice.finish_reason == "length" else "reply"
+        )
 
     async def warm(self, messages: tuple[PromptMessage, ...], session: str = "") -> None:
         """Nothing to prefill."""
