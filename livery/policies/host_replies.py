@@ -110,7 +110,12 @@ class Replies:
 
     def _price(self, result: Result, *, brief: bool = False) -> str:
         if result.prose:
-            return sentences(result.prose, most=1 if brief else 2)
+            first, *rest = re.split(r"(?<=[.。])\s+", result.prose)
+            if brief:
+                return sentences(first)
+            # A price that a coupon makes is told with the coupon, which the viewer has to claim.
+            conditions = [said for said in rest[1:] if re.search(r"coupon|券", said, re.IGNORECASE)]
+            return sentences(" ".join([first, *rest[:1], *conditions[:1]]))
         total, status = result.value(TOTAL), result.value(STATUS)
         price = total or result.value(PRICE)
         quantity = result.value(re.compile(r"quantity|数量|件数", re.IGNORECASE))
@@ -118,10 +123,15 @@ class Replies:
         if price and quantity not in ("", "1"):
             price = self.words(f"{quantity}件一共{price}", f"{price} for {quantity}")
         extra = [] if brief else self._claims(result)
+        if price and extra:
+            price = self.words(f"券后{price}", f"{price} after the coupon")
         return self._sentence(result.name, status, variant, price, *extra)
 
     def _claims(self, result: Result) -> list[str]:
-        claims = distinct(v.rstrip("。.") for k, v in result.pairs if leaf(k) == "claim")[:1]
+        """How to get the coupon that the price counts on."""
+        claims = distinct(
+            v.rstrip("。.") for k, v in result.pairs if leaf(k) == "claim" and "not_used" not in k
+        )[:1]
         if not self.zh:
             return claims
         return [c + ("优惠券" if c.endswith("领取") else "券" if c.endswith("领") else "") for c in claims]

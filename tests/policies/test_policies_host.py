@@ -287,6 +287,19 @@ async def test_no_answer_is_about_another_item(sample, language, question, says)
     assert says in answered.reply, answered.reply
 
 
+@pytest.mark.parametrize(
+    ("language", "question", "condition"),
+    [
+        ("en", "price of the earbuds?", "Live room coupon: 8% off from $25"),
+        ("en", "number 14 how much", "Kitchen coupon: $4 off from $30"),
+        ("zh", "1号链接多少钱", "券后¥61.20,点关注就能领券"),
+    ],
+)
+async def test_a_price_after_a_coupon_is_told_with_the_coupon(sample, language, question, condition):
+    """Without it the viewer would pay more than was said."""
+    assert condition in (await sample[language].ask(question)).reply
+
+
 @pytest.mark.parametrize("language", ["en", "zh"])
 async def test_prices_are_only_said_of_the_item_asked_about(sample, language):
     """Price questions by name and by number, whatever is on screen."""
