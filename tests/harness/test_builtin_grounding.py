@@ -230,13 +230,17 @@ def test_params_choose_kinds_and_exemptions() -> None:
         make("grounding", kinds=["weight"])
 
 
-def _spoken(value: object) -> list[str]:
+def _spoken(value: object, field: str = "") -> list[str]:
+    """Every text of a result; an amount by itself with its field's name: "list price: $24"."""
     if isinstance(value, dict):
         unused = [f"With a coupon: {text}" for text in _spoken(value.get("not_used"))]
-        return unused + [text for k, v in value.items() if k != "not_used" for text in _spoken(v)]
+        rest = {k: v for k, v in value.items() if k not in ("not_used", "currency")}
+        return unused + [t for k, v in rest.items() for t in _spoken(v, field if k == "text" else k)]
     if isinstance(value, list):
-        return [text for v in value for text in _spoken(v)]
-    return [value] if isinstance(value, str) else []
+        return [text for v in value for text in _spoken(v, field)]
+    if not isinstance(value, str):
+        return []
+    return [f"{field.replace('_', ' ')}: {value}" if value[:1] in "$¥" else value]
 
 
 @pytest.mark.parametrize("language", ["en", "zh"])

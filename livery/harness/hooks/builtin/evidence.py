@@ -1,7 +1,8 @@
 """What a reply may rely on: this request's tool results and trusted text.
 
 A quantity from a result carries the items (link ids) it belongs to, where the result says so, so that the
-right number on the wrong item can be told. Chat text is never evidence.
+right number on the wrong item can be told, and an amount of money its role, so that a coupon's threshold is no
+price. Chat text is never evidence.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from functools import cached_property, lru_cache
 from types import MappingProxyType
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from livery.harness.hooks.builtin.money_roles import Role, readings, roles_of
 from livery.harness.hooks.builtin.wordlists import straight
 from livery.harness.hooks.decisions import HookContext
 from livery.harness.lint_tools import RUNTIME_OPERATIONS
@@ -35,6 +37,8 @@ class Fact:
     """Link ids it belongs to; empty where the source does not say."""
     conditional: bool = False
     """True of a discount that the quote did not use: it holds only under terms that are not met."""
+    role: Role | None = None
+    """Of money only."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +71,18 @@ class Evidence:
                 pool = (*source.by_kind.get(claim.kind, ()), *source.by_kind.get("number", ()))
             found += [f for f in pool if matches(claim, f.quantity)]
         return found
+
+    def lower_paid(self, listed: Fact) -> bool:
+        """Whether a result says that less than this list price is paid for its item."""
+        return any(
+            f.role == "price"
+            and not f.conditional
+            and f.items == listed.items
+            and f.quantity.value < listed.quantity.value
+            for source in self.sources
+            for f in source.by_kind.get("money", ())
+            if isinstance(f.quantity.value, int | float) and isinstance(listed.quantity.value, int | float)
+        )
 
     @cached_property
     def text(self) -> str:
@@ -108,13 +124,20 @@ def evidence_of(context: HookContext) -> Evidence:
 
 
 _TO_JSON = json.JSONEncoder(ensure_ascii=False)
+_PRICE: frozenset[Role] = frozenset({"price"})
 _KEPT = 512
 """Results and trusted texts whose reading is remembered: of a shop's products, skills and sections."""
 
 
 @lru_cache(maxsize=_KEPT)
 def _trusted(text: str) -> Source:
-    return _source([Fact(q) for q in read_quantities(text)], text)
+    return _source([f for q in read_quantities(text) for f in _in_text(text, q)], text)
+
+
+def _in_text(text: str, q: Quantity, items: frozenset[str] = frozenset()) -> list[Fact]:
+    if q.kind != "money":
+        return [Fact(q, items)]
+    return [Fact(q, items, role=role) for role in readings(text, q)]
 
 
 @lru_cache(maxsize=4)
@@ -123,9 +146,7 @@ def _today(date: str) -> Source:
 
 
 @lru_cache(maxsize=_KEPT)
-def _result(
-    written: str, is_text: bool, shown: str, arguments: tuple[tuple[str, int | float | str], ...]
-) -> Source:
+def _result(written: str, is_text: bool, shown: str, arguments: tuple[tuple[str, int | float | str], ...]) -> Source:
     """Read one result.
 
     Args:
@@ -139,10 +160,15 @@ def _result(
     facts = list(tagged)
     for q in read_quantities(shown):
         same = [f for f in tagged if matches(q, f.quantity)]
-        if len(own) <= 1:
-            facts.append(Fact(q, own, bool(same) and all(f.conditional for f in same)))
+        # What the value holds too is what the value says it is, whatever words stand around it.
+        roles = [f for f in same if f.role is not None] if q.kind == "money" else []
+        if len(own) <= 1 and roles:
+            facts.extend(Fact(q, own, f.conditional, f.role) for f in roles)
+        elif len(own) <= 1:
+            conditional = bool(same) and all(f.conditional for f in same)
+            facts.extend(replace(f, conditional=conditional) for f in _in_text(shown, q, own))
         elif not same:
-            facts.append(Fact(q))
+            facts.extend(_in_text(shown, q))
     facts.extend(Fact(q, own) for q in quantities_of(dict(arguments)) if q.kind in _ECHOED)
     text = shown if value is None else f"{shown}\n{_TO_JSON.encode(value)}"
     return _source(facts, text, own, dict(_names(value)))
@@ -157,7 +183,7 @@ def _source(
     # The same quantity often stands in value and text: it bears a claim out once.
     facts = tuple(
         {
-            (f.quantity.kind, f.quantity.value, f.quantity.unit, f.items, f.conditional): f for f in facts
+            (f.quantity.kind, f.quantity.value, f.quantity.unit, f.items, f.conditional, f.role): f for f in facts
         }.values()
     )
     by_kind: dict[str, list[Fact]] = {}
@@ -179,8 +205,7 @@ def _numeric(arguments: Mapping[str, object]) -> tuple[tuple[str, int | float | 
     return tuple(
         (k, v)
         for k, v in arguments.items()
-        if (isinstance(v, int | float) and not isinstance(v, bool))
-        or (isinstance(v, str) and k.endswith("size"))
+        if (isinstance(v, int | float) and not isinstance(v, bool)) or (isinstance(v, str) and k.endswith("size"))
     )
 
 
@@ -204,14 +229,24 @@ def _tagged(value: JSON, items: frozenset[str]) -> Iterator[Fact]:
         nested = {k: v for k, v in value.items() if isinstance(v, list) and any(_has_link(x) for x in v)}
         nested |= {k: v for k, v in value.items() if isinstance(v, dict) and _has_link(v)}
         plain = {k: v for k, v in value.items() if k not in nested}
-        yield from (Fact(q, here) for q in quantities_of(plain))
+        yield from _typed(plain, here)
         for v in nested.values():
             yield from _tagged(v, here)
     elif isinstance(value, list):
         for v in value:
             yield from _tagged(v, items)
     else:
-        yield from (Fact(q, items) for q in quantities_of(value))
+        yield from _typed(value, items)
+
+
+def _typed(value: JSON, items: frozenset[str]) -> Iterator[Fact]:
+    roles = roles_of(value)
+    for q in quantities_of(value):
+        if q.kind != "money":
+            yield Fact(q, items)
+        else:
+            for role in roles.get((q.value, q.unit), _PRICE):
+                yield Fact(q, items, role=role)
 
 
 def _has_link(value: JSON) -> bool:

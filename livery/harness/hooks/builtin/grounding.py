@@ -4,9 +4,10 @@ Money, percentages, counts, measures, sizes, dates and durations in a reply are 
 `livery.harness.quantities` and each must be borne out, exactly. Numbers a viewer wrote are no
 evidence; asking one back ("two pieces, right?") is no claim, save for money and percentages, where
 the check is strict. A quantity that is true of another item than the one spoken of is refused too,
-and so is a discount that a quote did not use, unless the reply names its terms. What this cannot see:
-a right number given a wrong meaning on the right item (list price told as the coupon price, the price of
-one for two), clock times and relative days ("ends at midnight", "by Friday"), and facts without numbers.
+and so is a discount that a quote did not use, unless the reply names its terms. Money must be borne out in its
+role: a coupon's threshold, a discount or a saving is no price, a price no discount, and a list price is not what
+is paid where less is. What this cannot see: the price of one told for two, clock times and relative days ("ends at
+midnight", "by Friday"), and facts without numbers.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ from typing import Literal
 from pydantic import Field
 
 from livery.harness.hooks.builtin.definition import Builtin, Params, worded
-from livery.harness.hooks.builtin.evidence import Evidence, evidence_of
+from livery.harness.hooks.builtin.evidence import Evidence, Fact, evidence_of
+from livery.harness.hooks.builtin.money_roles import READS_AS, Role, is_called_listed, readings
 from livery.harness.hooks.builtin.wordlists import straight
 from livery.harness.hooks.decisions import Allow, Decision, HookContext, HookFunction, Retry
 from livery.harness.quantities import FACTUAL, Quantity, matches, read_quantities
@@ -58,6 +60,10 @@ class Fault:
     """The item spoken of, where the number belongs to another."""
     unmet: bool = False
     """It belongs to a discount that was not used, and the reply names no terms."""
+    role: Role | None = None
+    """What the amount is, where the reply says it is something else."""
+    said: Role = "price"
+    """What the reply says it is."""
 
 
 _NAMES = {
@@ -113,6 +119,7 @@ def ungrounded(
     evidence = evidence_of(context)
     subjects = _Subjects(reply, read, context, evidence) if wrong_item and len(evidence.items) > 0 else None
     faults: list[Fault] = []
+    prices: list[tuple[Quantity, list[Fact]]] = []
     for claim in claims:
         if questions and claim.kind not in ("money", "percent") and _asked(reply, claim):
             continue
@@ -121,13 +128,46 @@ def ungrounded(
         facts = evidence.bearing_out(claim)
         if not facts:
             faults.append(Fault(claim))
-        elif claim.kind in _OFFERED and all(f.conditional for f in facts) and not _TERMS.search(reply):
-            faults.append(Fault(claim, unmet=True))
-        elif subjects is not None and all(f.items for f in facts):
+            continue
+        if subjects is not None and all(f.items for f in facts):
             spoken_of = subjects.of(claim)
-            if spoken_of and not any(f.items & spoken_of for f in facts):
-                faults.append(Fault(claim, ", ".join(sorted(spoken_of))))
+            if spoken_of:
+                here = [f for f in facts if f.items & spoken_of]
+                if not here:
+                    faults.append(Fault(claim, ", ".join(sorted(spoken_of))))
+                    continue
+                facts = here
+        roles: list[Role] = [f.role for f in facts if f.role is not None]
+        if len(roles) == len(facts):
+            said = readings(reply, claim, said=True)
+            wanted: frozenset[Role] = frozenset(r for role in said for r in READS_AS[role])
+            in_role = [f for f in facts if f.role in wanted]
+            if not in_role:
+                faults.append(Fault(claim, role=roles[0], said="price" if "price" in said else next(iter(said))))
+                continue
+            facts = in_role
+            if "price" in said and len(said) == 1 and not is_called_listed(reply, claim):
+                prices.append((claim, facts))
+        if claim.kind in _OFFERED and all(f.conditional for f in facts) and not _TERMS.search(reply):
+            faults.append(Fault(claim, unmet=True))
+    overstated = _overstated(prices, evidence)
+    if overstated:
+        faults += [Fault(claim, role="list") for claim in overstated]
+        faults.sort(key=lambda f: f.quantity.start)
     return faults
+
+
+def _overstated(prices: Sequence[tuple[Quantity, list[Fact]]], evidence: Evidence) -> list[Quantity]:
+    """Of amounts told as prices, those that are only list prices, where less is paid and the reply names no
+    amount that is paid for that item."""
+    told = {item for _, facts in prices for f in facts if f.role == "price" for item in f.items}
+    found: list[Quantity] = []
+    for claim, facts in prices:
+        listed = [f for f in facts if f.role == "list"]
+        told_low = any(f.role not in ("list", "variant") or f.items & told for f in facts)
+        if not told_low and any(evidence.lower_paid(f) for f in listed):
+            found.append(claim)
+    return found
 
 
 def _harmless(q: Quantity, small: int) -> bool:
@@ -156,9 +196,7 @@ def _heads(names: Mapping[str, str]) -> dict[str, tuple[str, int]]:
 class _Subjects:
     """Which item each part of a reply is about, as far as it says so."""
 
-    def __init__(
-        self, reply: str, read: Sequence[Quantity], context: HookContext, evidence: Evidence
-    ) -> None:
+    def __init__(self, reply: str, read: Sequence[Quantity], context: HookContext, evidence: Evidence) -> None:
         self._low = straight(reply)
         mentions = [(q.start, str(q.value)) for q in read if q.kind == "link"]
         for name, link in evidence.names.items():
@@ -203,31 +241,82 @@ class _Subjects:
         return frozenset(asked) if asked & self._known or len(self._known) == 1 else frozenset[str]()
 
 
+_ROLES: Mapping[Role, tuple[str, str]] = {
+    "price": ("a price", "价格"),
+    "list": ("the list price; less is paid now", "原价，现在实付更低"),
+    "variant": ("the list price of another variant", "其他款的原价"),
+    "fee": ("a fee", "运费等费用"),
+    "off": ("what a discount takes off at most or saves", "优惠减掉的金额"),
+    "floor": ("the least order for a coupon, deal or free shipping", "满减、用券或包邮的门槛"),
+    "gap": ("what an order still lacks for a coupon or deal", "离门槛还差的金额"),
+}
+_SAID: Mapping[Role, tuple[str, str]] = {
+    "price": ("the price", "价格"),
+    "list": ("the list price", "原价"),
+    "variant": ("the price", "价格"),
+    "fee": ("a fee", "费用"),
+    "off": ("a discount", "优惠金额"),
+    "floor": ("a least order", "门槛"),
+    "gap": ("what is missing", "还差的金额"),
+}
+
+
+def _quoted(fault: Fault, chinese: bool) -> str:
+    text = fault.quantity.text.strip()
+    return f"“{text}”" if chinese else f'"{text}"'
+
+
+def _absent(fault: Fault, chinese: bool) -> str:
+    name, said = _NAMES[fault.quantity.kind][chinese], _quoted(fault, chinese)
+    if fault.unmet:
+        return f"{said}（{name}，条件未满足）" if chinese else f"{said} ({name}, only under terms not met)"
+    if not fault.item:
+        return f"{said}（{name}）" if chinese else f"{said} ({name})"
+    if chinese:
+        return f"{said}（{name}，不是{fault.item}号的）"
+    return f"{said} ({name}, not true of item {fault.item})"
+
+
+def _wrong_role(fault: Fault, chinese: bool) -> str:
+    """ "$40" is the least order for a coupon, not the price."""
+    assert fault.role is not None
+    said, truly = _quoted(fault, chinese), _ROLES[fault.role][chinese]
+    if fault.role == "list" and fault.said == "price":
+        return f"{said}是{truly}" if chinese else f"{said} is {truly}"
+    told = _SAID[fault.said][chinese]
+    return f"{said}是{truly}，不是{told}" if chinese else f"{said} is {truly}, not {told}"
+
+
 def _retry(faults: Sequence[Fault], language: str) -> Retry:
     chinese = worded(language, en="", zh="zh") == "zh"
-    parts: list[str] = []
-    for fault in faults:
-        name = _NAMES[fault.quantity.kind][1 if chinese else 0]
-        said = f'"{fault.quantity.text.strip()}"' if not chinese else f"“{fault.quantity.text.strip()}”"
-        if fault.unmet:
-            parts.append(
-                f"{said}（{name}，条件未满足）" if chinese else f"{said} ({name}, only under terms not met)"
+    absent = [_absent(f, chinese) for f in faults if f.role is None]
+    roles = [_wrong_role(f, chinese) for f in faults if f.role is not None]
+    said: list[str] = []
+    if absent:
+        said.append(
+            worded(
+                language,
+                en=f"Not in this request's tool results: {', '.join(absent)}. State only what a tool result says "
+                "for that item, in the same currency and unit; look it up first, or leave it out.",
+                zh=f"工具结果里没有：{'、'.join(absent)}。只能说工具结果里这件商品的数字，币种和单位也要一致；先查询，查不到就不要说。",
             )
-        elif not fault.item:
-            parts.append(f"{said}（{name}）" if chinese else f"{said} ({name})")
-        elif chinese:
-            parts.append(f"{said}（{name}，不是{fault.item}号的）")
-        else:
-            parts.append(f"{said} ({name}, not true of item {fault.item})")
-    feedback = worded(
-        language,
-        en=f"Not in this request's tool results: {', '.join(parts)}. State only what a tool result says "
-        "for that item, in the same currency and unit; look it up first, or leave it out.",
-        zh=f"工具结果里没有：{'、'.join(parts)}。只能说工具结果里这件商品的数字，币种和单位也要一致；先查询，查不到就不要说。",
-    )
+        )
+    if roles:
+        said.append(
+            worded(
+                language,
+                en=f"{'; '.join(roles)}. Call each amount what the tool result calls it.",
+                zh=f"{'；'.join(roles)}。每个金额都要按工具结果里的含义来说。",
+            )
+        )
+    feedback = ("" if chinese else " ").join(said)
     return Retry(
         feedback,
-        {"ungrounded": [{"kind": f.quantity.kind, "text": f.quantity.text, "item": f.item} for f in faults]},
+        {
+            "ungrounded": [
+                {"kind": f.quantity.kind, "text": f.quantity.text, "item": f.item, "role": f.role or ""} for f in faults
+            ]
+        },
     )
 
 
