@@ -356,10 +356,13 @@ def _first(pattern: re.Pattern[str], text: str) -> float | None:
 def _quantity(question: str) -> tuple[int | None, str]:
     """How many are wanted, and the question without it."""
     m = _QUANTITY.search(question) or _HAN_QUANTITY.search(question)
-    if m is None or (
-        _NUMBERED.search(question) and not _HAN_QUANTITY.search(question) and m[0][-1:].isdigit() is False
-    ):
+    if m is None:
         return None, question
+    if _NUMBERED.search(question) and not _HAN_QUANTITY.search(question):
+        # Beside a link's number a word is a quantity only where it says so: "two of link 3".
+        of = m[0].lower().endswith("of") or re.match(r"\s+of\b", question[m.end() :], re.IGNORECASE)
+        if not (m[0][-1:].isdigit() or of):
+            return None, question
     said = next(filter(None, m.groups())).lower()
     number = int(said) if said.isdigit() else _NUMBERS.get(said) or _HAN_NUMBERS.get(said)
     return number, question[: m.start()] + " " + question[m.end() :]

@@ -386,6 +386,8 @@ def test_tools_are_known_by_what_they_say(language, expected):
         ("how much is the kettle", "price", (), ("kettle",), None, ""),
         ("how much for 2 tees", "price", (), ("tees",), 2, ""),
         ("price for three black tees in XL", "price", (), ("tees",), 3, "black XL"),
+        ("how much for two of link 3?", "price", ("3",), (), 2, ""),
+        ("price for 2 of number 4", "price", ("4",), (), 2, ""),
         ("number 6 in black XL, how much for 2?", "price", ("6",), (), 2, "black XL"),
         ("坚果买两份多少钱", "price", (), ("坚果",), 2, ""),
         ("四件套多少钱", "price", (), ("四件套",), None, ""),
