@@ -1,4 +1,4 @@
-"""Oracle rollouts in the simulator: how many a second on one core, where the time goes, and whether all earn full scores.
+"""Oracle rollouts in the simulator: how many a second on one core, where the time goes, are all scores full.
 
     python benchmarks/rollouts.py                        # speed, over the sample harnesses
     python benchmarks/rollouts.py --tasks 2000 --check   # all four of split and language; exit status 1 on a miss

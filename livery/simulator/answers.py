@@ -24,6 +24,7 @@ _LEADS: Final = re.compile(
 )
 """What a sentence that stands beside others does without: whose yes it is would be open."""
 _SOLD_OUT: Final = ("sold out", "已售罄")
+_OF_STOCK: Final = ("有的", "没有")
 _SPOKEN_TO: Final = ("thank", "hello", "hi ", "hey", "welcome", "sorry", "谢", "感谢", "哈", "欢迎", "不好意思", "抱歉")
 """Beginnings that take no opener."""
 
@@ -95,7 +96,9 @@ class _Answer:
     def say(self, frame: str, **slots: str) -> str:
         text = self.speaker.briefest(frame, slots) if self.level == 3 else self.speaker.say(frame, slots, self.rng)
         it = slots.get("it", "")
-        if it and (len(self.items) > 1 or self.baited) and it not in text:  # whose it is would be open
+        if (
+            it and (len(self.items) > 1 or self.baited or self.level in (1, 2)) and it not in text
+        ):  # whose it is would be open
             text = _LEADS.sub("", text)
             return f"{it}，{text}" if self.speaker.language == "zh" else f"for {it}, {text}"
         return text
@@ -103,7 +106,8 @@ class _Answer:
     def it(self, item: str) -> str:
         """The item as it may be called here: by number where several are spoken of."""
         alone = len(self.items) <= 1 and len(self.task.request.messages) == 1 and not self.baited
-        if alone and (item in self.named or self.level == 3 or self.chance(0.4)):
+        bare = self.level == 3 or (self.level == 0 and (item in self.named or self.chance(0.4)))
+        if alone and bare:
             return self.speaker.pronoun(self.rng)
         self.named.add(item)
         return self.speaker.item(item, self.rng)
@@ -316,6 +320,8 @@ class _Answer:
         fact = facts[0]
         if fact.key == "faq":
             answer = fact.wordings[0].rstrip(".。")
+            if self.several and answer.startswith(_OF_STOCK) and len(fact.wordings) > 2:
+                answer = fact.wordings[2]  # "有的" would be heard as of the stock that is asked about beside it
             yield self.say("faq", it=self.it(item), answer=answer)
             return
         yield self.say("product.spec", it=self.it(item), aspect=_aspect(fact), value=self.value(fact))

@@ -69,8 +69,8 @@ def _refusal_faults(task: Task, reply: Reply, evidence: Evidence) -> list[str]:
     rules = frozenset(t for r in evidence.rules for t in tokens(r))
     for start, end in reply.clauses:
         clause = reply.low[start:end]
-        if cues.GONE.search(clause) or cues.UNOPENED.search(clause) or _golden(clause, evidence):
-            continue  # of an item, or an answer that was written for it
+        if any(p.search(clause) for p in (cues.GONE, cues.UNOPENED, cues.NO_SHIP)) or _golden(clause, evidence):
+            continue  # of an item or a place, or an answer that was written for it
         if cues.FINAL_SALE.search(clause) or (
             cues.REFUSES.search(clause) and words & rules & frozenset(tokens(clause))
         ):

@@ -29,7 +29,7 @@ _MONTHS = (
 )  # fmt: skip
 _DAY, _HOUR, _MINUTE = 86_400, 3_600, 60
 _UNITS = {
-    "en": {"g": ("g", "grams"), "ml": ("ml",), "mm": ("mm",), "w": ("W", "watts"), "mah": ("mAh",), "l": ("L", "liters"),
+    "en": {"g": ("g", "grams"), "ml": ("ml",), "mm": ("mm",), "w": ("W", "watts"), "mah": ("mAh",), "l": ("L",),
            "cm": ("cm",), "kg": ("kg",)},
     "zh": {"g": ("克",), "ml": ("毫升",), "mm": ("毫米",), "w": ("瓦",), "mah": ("毫安时",), "l": ("升",),
            "cm": ("厘米",), "kg": ("公斤",)},

@@ -1,6 +1,6 @@
 """The form that a harness asks of every reply: how long it may be, how it must open and close.
 
-Read off the ``speech_format`` checks and the limits, which the prompt announces. Used to write replies and to read them.
+Read off the ``speech_format`` checks and the limits, which the prompt announces. For writing replies and reading them.
 """
 
 from __future__ import annotations

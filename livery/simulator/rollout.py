@@ -40,8 +40,8 @@ def live_of(harness: Harness | LiveHarness, *, patience_s: float | None = 120.0)
     """A harness ready to run over the shop's operations.
 
     Args:
-        patience_s: at least this long for a request and a twelfth of it for each hook, so that scores do not hang on how
-            busy a machine is; None: the harness's own limits, as in a room. Everything else is the harness's own.
+        patience_s: at least this long for a request and a twelfth of it for each hook, so that scores do not hang on
+            how busy a machine is; None: the harness's own limits, as in a room. All else is the harness's own.
     """
     if isinstance(harness, LiveHarness):
         return harness

@@ -1,5 +1,5 @@
 # pyright: reportMissingImports=false, reportUnknownMemberType=false, reportUnknownVariableType=false, reportUnknownArgumentType=false, reportUntypedBaseClass=false, reportUntypedFunctionDecorator=false, reportUnknownParameterType=false
-"""A verifiers environment (its ``v1`` interface): tasks of the simulator, played by livery's agent, rewarded by its verifier.
+"""A verifiers environment (its ``v1`` interface): the simulator's tasks, livery's agent, the verifier's rewards.
 
     vf-eval livery-verifiers --env.taskset.harness harnesses/streamer-en -m MODEL
 
