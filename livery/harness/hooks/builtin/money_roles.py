@@ -147,7 +147,7 @@ _ONLY: dict[Role, frozenset[Role]] = {role: frozenset({role}) for role in READS_
 _FLOOR_PRICE: frozenset[Role] = frozenset({"floor", "price"})
 _OFF_PRICE: frozenset[Role] = frozenset({"off", "price"})
 _REACH = 48
-"""Characters before an amount that are looked at."""
+"""Characters before an amount, and behind it, that are looked at."""
 _LISTED = re.compile(
     r"(?<![a-z])(?:list(?:s|ed)?|was|were|usual(?:ly)?|normal(?:ly)?|regular(?:ly)?|instead of|rather than|down from"
     r"|before|original(?:ly)?|full price|retail|used to|without|otherwise|struck|crossed)(?![a-z])"
@@ -169,31 +169,30 @@ def readings(text: str, q: Quantity, *, said: bool = False) -> frozenset[Role]:
     """
     if "off" in q.text.casefold():
         return _ONLY["off"]
-    end = q.end
-    before = text[max(0, q.start - _REACH) : q.start]
+    before, after = text[max(0, q.start - _REACH) : q.start], text[q.end : q.end + _REACH]
     breaks = [m.end() for m in _CLAUSE.finditer(before)]
     before = before[breaks[-1] :] if breaks else before
     if said and _OFF_OR_PRICE.search(text, max(0, q.start - _REACH), q.start):
         return _OFF_PRICE
-    if _LIST_BEFORE.search(before) or (_FROM.search(before) and _TO.match(text, end)):
+    if _LIST_BEFORE.search(before) or (_FROM.search(before) and _TO.match(after)):
         return _ONLY["list"]
-    if _OFF_AFTER.match(text, end) or _SAID_OFF.search(before):
+    if _OFF_AFTER.match(after) or _SAID_OFF.search(before):
         return _ONLY["off"]
     if _SAID_PRICE.search(before):
-        if _MINIMUM.match(text, end):
+        if _MINIMUM.match(after):
             return _ONLY["floor"]
-        return _ONLY["gap"] if _GAP_AFTER.match(text, end) else _ONLY["price"]
+        return _ONLY["gap"] if _GAP_AFTER.match(after) else _ONLY["price"]
     if _OFF_OF.search(before):
         return _FLOOR_PRICE if said else _ONLY["floor"]
-    if _FLOOR_AFTER.match(text, end):
+    if _FLOOR_AFTER.match(after):
         return _ONLY["floor"]
-    if _GAP_BEFORE.search(before) or _GAP_AFTER.match(text, end):
+    if _GAP_BEFORE.search(before) or _GAP_AFTER.match(after):
         return _ONLY["gap"]
     if said and _OPEN.search(before.lstrip()):
         return _FLOOR_PRICE
     if _FLOOR_BEFORE.search(before):
         return _ONLY["floor"]
-    if _FLOOR_OR_PRICE.match(text, end):
+    if _FLOOR_OR_PRICE.match(after):
         return _FLOOR_PRICE if said else _ONLY["floor"]
     discount = _DISCOUNT.search(before)
     if _OFF_BEFORE.search(before) or (discount and not _AFTER_IT.search(before, 0, discount.start())):
