@@ -11,6 +11,17 @@ STORE = Path("stores/demo-en")
 CHATS = Path("chats")
 
 
+def need_samples(harness: Path, store: Path) -> None:
+    """Says where samples are looked for, if they were asked for by saying nothing.
+
+    Raises:
+        InputError: one is a default and is not here.
+    """
+    for path, default, option in ((harness, HARNESS, "--harness"), (store, STORE, "--store")):
+        if path == default and not path.exists():
+            raise InputError.at(path, f"no samples here; run from livery's own folder, or give {option}")
+
+
 def sample_chat(language: str) -> Path:
     """The sample chat of a language.
 

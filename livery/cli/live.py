@@ -17,7 +17,7 @@ from livery import __version__
 from livery.agent.live_harness import LiveHarness
 from livery.agent.loop import Agent
 from livery.agent.service import AgentService
-from livery.cli.defaults import HARNESS, STORE, sample_chat
+from livery.cli.defaults import HARNESS, STORE, need_samples, sample_chat
 from livery.cli.harnesses import load_checked
 from livery.cli.stores import item_on_screen
 from livery.console.app import create_app
@@ -87,6 +87,7 @@ def live(
     """Run a live room: chat in, spoken replies out, the console at http://HOST:PORT."""
     if token and len(token) < 16:
         raise InputError.at("--token", f"found {len(token)} characters; expected 16 or more", code="token-short")
+    need_samples(harness, store)
     asyncio.run(
         _serve_room(
             harness_folder=harness,

@@ -25,7 +25,7 @@ from rich.progress import (
 
 from livery.agent.loop import Agent
 from livery.agent.service import AgentService, Fixed
-from livery.cli.defaults import HARNESS, STORE
+from livery.cli.defaults import HARNESS, STORE, need_samples
 from livery.cli.harnesses import load_checked
 from livery.cli.stores import item_on_screen
 from livery.errors import InputError
@@ -68,6 +68,7 @@ def replay(
     limit: Annotated[int, typer.Option(min=0, help="Play only so many events; 0: all.")] = 0,
 ) -> None:
     """Replay a recorded chat and write what became of every message. The last line is JSON: the figures."""
+    need_samples(harness, store)
     pace: float | Literal["max"] = "max" if speed == "max" else _pace(speed)
     summary = asyncio.run(
         _replay(

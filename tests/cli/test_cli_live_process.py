@@ -244,3 +244,13 @@ def test_a_token_that_is_too_short_is_refused_before_anything_starts(tmp_path: P
     assert isinstance(answer.exception, InputError)
     assert str(answer.exception) == "--token: found 5 characters; expected 16 or more"
     assert not (tmp_path / "var").exists()
+
+
+@pytest.mark.parametrize("command", [["live"], ["replay", "chat.csv"]])
+def test_outside_the_checkout_it_says_what_is_missing(
+    command: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    answer = CliRunner().invoke(app, command)
+    assert isinstance(answer.exception, InputError)
+    assert str(answer.exception).endswith("run from livery's own folder, or give --harness")
