@@ -320,8 +320,8 @@ class _Answer:
         fact = facts[0]
         if fact.key == "faq":
             answer = fact.wordings[0].rstrip(".。")
-            if self.several and answer.startswith(_OF_STOCK) and len(fact.wordings) > 2:
-                answer = fact.wordings[2]  # "有的" would be heard as of the stock that is asked about beside it
+            if answer.startswith(_OF_STOCK) and len(fact.wordings) > 2:
+                answer = fact.wordings[2]  # "有的" would be heard as of stock
             yield self.say("faq", it=self.it(item), answer=answer)
             return
         yield self.say("product.spec", it=self.it(item), aspect=_aspect(fact), value=self.value(fact))
