@@ -14,6 +14,7 @@ from rich.console import Console
 from livery import __version__
 from livery.cli.augment import app as augment_app
 from livery.cli.data import app as data_app
+from livery.cli.eval import app as eval_app
 from livery.cli.harness import app as harness_app
 from livery.cli.live import live as live_command
 from livery.cli.replay import replay as replay_command
@@ -34,6 +35,7 @@ app.add_typer(augment_app, name="augment")
 app.add_typer(data_app, name="data")
 app.add_typer(train_app, name="train")
 app.add_typer(tasks_app, name="tasks")
+app.add_typer(eval_app, name="eval")
 
 
 @app.command()
