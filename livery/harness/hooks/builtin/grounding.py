@@ -137,15 +137,17 @@ def ungrounded(
                     faults.append(Fault(claim, ", ".join(sorted(spoken_of))))
                     continue
                 facts = here
+        if claim.kind == "money":  # a bare number, in a coupon's name maybe, only where no amount is as much
+            facts = [f for f in facts if f.role is not None] or facts
         roles: list[Role] = [f.role for f in facts if f.role is not None]
         if len(roles) == len(facts):
             said = readings(reply, claim, said=True)
             wanted: frozenset[Role] = frozenset(r for role in said for r in READS_AS[role])
             in_role = [f for f in facts if f.role in wanted]
-            if not in_role:
+            if not in_role and not _in_a_name(reply, claim, evidence):
                 faults.append(Fault(claim, role=roles[0], said="price" if "price" in said else next(iter(said))))
                 continue
-            facts = in_role
+            facts = in_role or facts
             if "price" in said and len(said) == 1 and not is_called_listed(reply, claim):
                 prices.append((claim, facts))
         if claim.kind in _OFFERED and all(f.conditional for f in facts) and not _TERMS.search(reply):
@@ -155,6 +157,12 @@ def ungrounded(
         faults += [Fault(claim, role="list") for claim in overstated]
         faults.sort(key=lambda f: f.quantity.start)
     return faults
+
+
+def _in_a_name(reply: str, claim: Quantity, evidence: Evidence) -> bool:
+    """Whether a bare number ends a word that the results hold, as a coupon's name."""
+    word = straight(reply[max(0, claim.start - 2) : claim.end])
+    return claim.kind == "number" and not any(c.isspace() for c in word) and word in evidence.text
 
 
 def _overstated(prices: Sequence[tuple[Quantity, list[Fact]]], evidence: Evidence) -> list[Quantity]:

@@ -85,27 +85,30 @@ _OFF_AFTER = re.compile(
 )
 _FLOOR_BEFORE = re.compile(
     r"\b(?:orders?|purchases?|baskets?|carts?|total|bill|shopping|anything)\b(?: [a-z]+){0,2}? (?:over|above|from"
-    r"|at least|past|more than|reach(?:ing|es)?|hits?|exceed(?:s|ing)?|starting at)\s*(?:at least )?$"
+    r"|at least|past|more than|under|below|less than|reach(?:ing|es)?|hits?|exceed(?:s|ing)?|starting at)"
+    r"\s*(?:at least )?$"
     r"|\b(?:orders?|purchases?) of(?: at least)?\s*$"
     r"|\bspend(?:s|ing)?(?: (?:at|least|over|above|more|than|just|only|about|another|an|extra|up|to|a|total|of))*\s*$"
     r"|\bminimum\b(?: (?:order|spend|purchase|total|of|is|for|the|coupon|basket|amount|on))*\s*[:=]?\s*$"
     r"|\bminimum (?:order|spend|purchase)\b[^.,;]{0,24}\bis\s*$"
     r"|\b(?:at least|over|above|no less than|more than|past|beyond)\s*$"
     r"|\b(?:least order|threshold|free_over)\b(?: (?:for|the|that|this|coupon|is|of|at))*\s*[:=]?\s*$"
+    r"|\b(?:short|shy) of(?: the| that| your)?\s*$"
     r"|\bevery\s*$|\b(?:reach|hit)(?:es|ing|s)?\s*$"
     r"|\bfree (?:shipping|delivery|postage)\b(?: [a-z]+){0,4}? (?:at|over|from|above|past|on|beyond|of)\s*$"
     r"|(?:\boff\b|%|\bdiscount|\bcoupons?|\bcode|\binstal{1,2}ments?|\busable|\bfree|\bshipping)[^.,;!?$]{0,24}\bfrom\s*$"
     r"|\b(?:kicks? in|appl(?:y|ies)|works?(?! out)|valid|usable)(?: [a-z]+){0,2}? (?:at|from|for)\s*$"
-    r"|(?:满|凑到?|消费|达到?|超过|门槛|至少|起步)(?:了|到|够|的|是|为|个|额|金额|至少|[:：=]|\s)*$",
+    r"|(?:满|凑到?|(?<!足)够|消费|达到?|超过|门槛|至少|起步)(?:了|到|够|的|是|为|个|额|金额|至少|[:：=]|\s)*$",
     re.I,
 )
 _FLOOR_AFTER = re.compile(
-    r"\s*(?:bucks?|dollars?)?\s*(?:minimum\b|min\b|or more\b|and (?:up|over|above)\b|threshold\b|or over\b|\+)"
+    r"\s*(?:bucks?|dollars?)?\s*(?:minimum\b|min\b|or more\b|and (?:up|over|above)\b|threshold\b|or over\b|\+"
+    r"|(?:gets?|unlocks?|earns?)\b(?: you)? free\b)"
     r"|\s*[元块]?钱?(?:以上|起(?:用|减|享|包邮|可)|门槛|才能|可以?用|可减|免邮)",
     re.I,
 )
 _MINIMUM = re.compile(r"\s*(?:bucks?|dollars?)?\s*(?:minimum|min|threshold)\b|\s*[元块]?钱?门槛", re.I)
-_FLOOR_OR_PRICE = re.compile(r"\s*(?:bucks?|dollars?)?\s*orders?\b|\s*[元块]?钱?就?[立再]?减", re.I)
+_FLOOR_OR_PRICE = re.compile(r"\s*(?:bucks?|dollars?)?\s*orders?\b|\s*[元块]?钱?就?[立再直]?[减降]", re.I)
 """After an amount: "a $40 order", "300减40"."""
 _GAP_BEFORE = re.compile(
     r"\b(?:needs?|short(?: by)?|missing|add|another)(?: (?:just|only|about|another|you|to|spend|an|extra|add|is))*\s*$"
@@ -114,8 +117,8 @@ _GAP_BEFORE = re.compile(
 )
 _GAP_AFTER = re.compile(r"\s*(?:bucks?|dollars?)?\s*(?:more\b|short\b|shy\b|away\b|to go\b)", re.I)
 _OFF_OF = re.compile(
-    r"(?<!take )(?<!takes )(?<!knock )(?<!knocks )(?<!taking )\boff(?: (?:of|on|for|from|over|when|you|spend|buy|every"
-    r"|an?|orders?|any|if|your|the|its|that|list|regular|price))*\s*$",
+    r"(?<!take )(?<!takes )(?<!knock )(?<!knocks )(?<!taking )\boff(?: (?:of|on|for|from|at|over|when|you|spend|buy"
+    r"|every|an?|orders?|any|if|your|the|its|that|list|regular|price))*\s*$",
     re.I,
 )
 """Before an amount from which another is taken: a threshold in terms ("$8 off $80"); in a reply perhaps a price."""
@@ -127,16 +130,18 @@ _LIST_BEFORE = re.compile(
 )
 _SAID_PRICE = re.compile(
     r"(?:\bit'?s|\bcosts?|\bpay|\bpaying|\bit is|\bthat'?s|\bcomes to|\bgoes for|\bpriced(?: at)?|\bprice(?: is|'s)?)"
-    r"\s+(?:just |only |now |still )*(?:at least|over|above|up to|at most|from|more than|past)?\s*$"
+    r"\s+(?:just |only |now |still )*"
+    r"(?:at least|over|above|up to|at most|from|more than|past|under|below|less than)?\s*$"
     r"|(?:(?<![差降减])价|(?<!少)付|卖|到手|只要|售)(?:是|为|了|要|最多|最高|超过|至少|个|[:：]|\s)*$",
     re.I,
 )
 _SAID_OFF = re.compile(r"\b(?:savings?|discount|difference|coupon)\b[^.,;]{0,12}\bcomes to\s*$", re.I)
 _OPEN = re.compile(
-    r"^from\s*$"
+    r"^from\s*$|\bget to\s*$"
     r"|(?<!if )(?<!when )(?<!once )(?<!unless )\byou(?:'d|'ll| would| will)?(?: only| just)? spend(?: only| just)?\s*$",
     re.I,
 )
+_CODE_WORTH = re.compile(r"\b[A-Z]{3,}\d* (?:(?:is|is worth|is good for|gives|takes|saves)(?: you| off)? ?)+$")
 _OFF_OR_PRICE = re.compile(
     r"\boff[,:;]? (?:that's|that is|which is|or|so)(?: about| just| only)?\s*$|\b[A-Z]{3,}\d* for\s*$"
 )
@@ -154,11 +159,19 @@ _LISTED = re.compile(
     r"|原价|划线|划掉|平时|日常|原来|原本|本来|吊牌|定价|标价|市场价|专柜|门市|之前|以前|券前|活动前|不用券|正价|恢复",
     re.I,
 )
+_NOW = re.compile(
+    r"\b(?:now|today|tonight|currently)(?:,? (?:it's|it is|they're|at|for|only|just|is|you pay))*,?\s*$"
+    r"|(?:现在|今天|今晚|到手|券后|实付)(?:只要|只|是|价|要|卖|付)*\s*$",
+    re.I,
+)
 
 
 def is_called_listed(text: str, q: Quantity) -> bool:
     """Whether words near the amount say that it is no more than the list price."""
-    return _LISTED.search(text, max(0, q.start - _REACH), q.end + _REACH // 2) is not None
+    start = max(0, q.start - _REACH)
+    if _NOW.search(text[start : q.start]):
+        return False
+    return _LISTED.search(text, start, q.end + _REACH // 2) is not None
 
 
 def readings(text: str, q: Quantity, *, said: bool = False) -> frozenset[Role]:
@@ -194,7 +207,7 @@ def readings(text: str, q: Quantity, *, said: bool = False) -> frozenset[Role]:
         return _ONLY["floor"]
     if _FLOOR_OR_PRICE.match(after):
         return _FLOOR_PRICE if said else _ONLY["floor"]
-    discount = _DISCOUNT.search(before)
+    discount = _DISCOUNT.search(before) or _CODE_WORTH.search(before)
     if _OFF_BEFORE.search(before) or (discount and not _AFTER_IT.search(before, 0, discount.start())):
         return _ONLY["off"]
     return _ONLY["price"]
