@@ -113,6 +113,8 @@ def live(
 
 
 CHANNEL = "stable"
+READING_CHARS_PER_S = {"zh": 6.0, "en": 17.0}
+"""How quickly a caption is read; without a voice a reply stays for so long."""
 LONGEST_GAP_S = 60.0
 """A longer silence in a replayed chat is cut to this."""
 
@@ -165,6 +167,7 @@ async def _serve_room(
                 on_screen=shown,
                 own_accounts=(streamer,),
                 approval=approval,
+                caption_chars_per_s=0.0 if speech else READING_CHARS_PER_S.get(harness.language[:2], 17.0),
             ),
             answer=service.answer,
             journal=journal,
