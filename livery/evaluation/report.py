@@ -81,7 +81,8 @@ def fitted(lows: Sequence[float], highs: Sequence[float], *, left: float, right:
     low, high = min(lows, default=0.0), max(highs, default=100.0)
     if signed:
         reach = max(5.0, -5.0 * (-max(abs(low), abs(high)) // 5))
-        return Scale(-reach if low < 0 else 0.0, reach if high > 0 else 0.0, left, right)
+        below, above = (low < 0, high > 0) if low or high else (True, True)
+        return Scale(-reach if below else 0.0, reach if above else 0.0, left, right)
     return Scale(max(0.0, min(90.0, low // 10 * 10)), 100.0, left, right)
 
 

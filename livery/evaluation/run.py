@@ -19,13 +19,12 @@ from livery import __version__
 from livery.agent.live_harness import LiveHarness
 from livery.errors import InputError, PolicyUnavailable, Problem
 from livery.evaluation.results import RESULTS, Result, Results, read_results, result_of
-from livery.evaluation.suites import Base, Case, Suite
+from livery.evaluation.suites import Base, Case, Suite, tasks_digest
 from livery.harness.model import Harness
 from livery.policies.open import open_policy
 from livery.policies.policy import Policy
 from livery.simulator.oracle import OraclePolicy
 from livery.simulator.rollout import live_of, rollout
-from livery.simulator.task_sets import digest
 from livery.types import Trajectory
 
 RUN: Final = "run.json"
@@ -102,7 +101,7 @@ def recipe_of(suite: Suite, base: Harness, policy: Policy, *, seed: int = 0, pat
     suite.fits(base)
     return Recipe(
         suite=suite.name,
-        tasks=digest(suite.tasks(suite.size)),
+        tasks=tasks_digest(suite),
         harness=base.name,
         base=Base(base).digest,
         policy=policy.uri,

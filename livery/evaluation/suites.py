@@ -117,8 +117,19 @@ class Suite:
 
 def qa_tasks(language: Language, n: int = SIZE) -> list[Task]:
     """The first ``n`` tasks of T1 and T2: one of each world, then a second of each, and so on."""
+    return list(_qa_tasks(language, n))
+
+
+@lru_cache(maxsize=8)
+def _qa_tasks(language: Language, n: int) -> tuple[Task, ...]:
     refs = [WorldRef(split="test", language=language, seed=FIRST_WORLD + i) for i in range(WORLDS)]
-    return [make_task(world_of(refs[i % WORLDS]), i // WORLDS) for i in range(n)]
+    return tuple(make_task(world_of(refs[i % WORLDS]), i // WORLDS) for i in range(n))
+
+
+@lru_cache(maxsize=16)
+def tasks_digest(suite: Suite) -> str:
+    """Digest of all tasks of a set."""
+    return digest(suite.tasks(suite.size))
 
 
 def held_out_variant(task_id: str, base: Base, dimensions: tuple[Dimension, ...] = DIMENSIONS) -> Variant:

@@ -81,7 +81,7 @@ def test_slices_count_a_task_under_each_of_its_intents_and_show_the_rest():
 def test_kinds_of_loss_leave_out_what_was_quoted_counted_or_passed():
     reasons = (
         "accuracy: nothing bears out '$160.25' as total of item 3",
-        "accuracy: nothing bears out \"it's $5\" as total of item 12",
+        'accuracy: nothing bears out "it\'s $5" as total of item 12',
         'tools: pricing.quote was needed with {"link_id": "19", "quantity": 5}',
     )
     assert kinds_of_loss(result(0, 0, reasons=reasons)) == (
