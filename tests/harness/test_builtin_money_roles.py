@@ -303,3 +303,13 @@ def test_a_number_in_a_coupons_name_is_no_amount() -> None:
     assert verdict(check("这款能参加的是南窗4。", known)) == "allow"
     assert verdict(check("这款只要4元。", known)) == "retry"
     assert verdict(check("这款券后价4", known)) == "retry"
+
+
+def test_how_many_are_bought_is_no_amount() -> None:
+    two: JSON = {"link_id": "9", "quantity": 2, "lines": [{"off": usd(200, "$2")}], "total": usd(2229, "$22.29")}
+    check = make("grounding")
+    for shown in ("", "quantity: 2\nlines[1].off: $2\ntotal: $22.29"):
+        known = context(result(two, shown))
+        assert verdict(check("It's $2.", known)) == "retry"
+        assert verdict(check("It costs 2 dollars.", known)) == "retry"
+    assert verdict(check("The price for 2 of them is $22.29.", known)) == "allow"

@@ -22,7 +22,7 @@ from pydantic import Field
 
 from livery.harness.hooks.builtin.definition import Builtin, Params, worded
 from livery.harness.hooks.builtin.evidence import Evidence, Fact, evidence_of
-from livery.harness.hooks.builtin.money_roles import READS_AS, Role, is_called_listed, readings
+from livery.harness.hooks.builtin.money_roles import READS_AS, Role, is_called_listed, is_called_price, readings
 from livery.harness.hooks.builtin.wordlists import straight
 from livery.harness.hooks.decisions import Allow, Decision, HookContext, HookFunction, Retry
 from livery.harness.quantities import FACTUAL, Quantity, matches, read_quantities
@@ -137,7 +137,8 @@ def ungrounded(
                     faults.append(Fault(claim, ", ".join(sorted(spoken_of))))
                     continue
                 facts = here
-        if claim.kind == "money":  # a bare number, in a coupon's name maybe, only where no amount is as much
+        if claim.kind == "money" and (claim.unit or is_called_price(reply, claim)):
+            # Not a bare number, in a coupon's name maybe; but "2 cost $22.29" may be a quantity.
             facts = [f for f in facts if f.role is not None] or facts
         roles: list[Role] = [f.role for f in facts if f.role is not None]
         if len(roles) == len(facts):

@@ -174,6 +174,11 @@ def is_called_listed(text: str, q: Quantity) -> bool:
     return _LISTED.search(text, start, q.end + _REACH // 2) is not None
 
 
+def is_called_price(text: str, q: Quantity) -> bool:
+    """Whether the words right before the amount say that it is a price."""
+    return _SAID_PRICE.search(text[max(0, q.start - _REACH) : q.start]) is not None
+
+
 def readings(text: str, q: Quantity, *, said: bool = False) -> frozenset[Role]:
     """What the amount at ``q`` in ``text`` is, by the words next to it.
 
