@@ -34,6 +34,9 @@ async def test_no_wrong_price_is_spoken(benchmark: ModuleType, tmp_path: Path) -
     assert told["not_paid_proposals"] >= 90  # it does lie
     assert told["ungrounded_spoken"] == 0
     assert told["not_paid_spoken_by_agent"] == 0
+    # What is said in its place, the shop's own quotes, is not sent back.
+    assert told["proposals_sent_back_by_grounding"] <= told["proposals"]
+    assert told["spoken"] >= 25
     played = list(read_trajectories(tmp_path / "trajectories.jsonl"))
     assert len(played) == 60
     for trajectory in played:
