@@ -79,10 +79,7 @@ def scripts() -> Callable[[], Script]:
         link: OPERATIONS["pricing.quote"].run(context, {"link_id": link}).value["total"]["text"]  # pyright: ignore
         for link in LINKS
     }
-    names = (
-        "".join(letters)
-        for letters in itertools.product("bdfgklmnprst", "aeiou", "bdgkmnrt", "aeiou", "lnrs")
-    )
+    names = ("".join(letters) for letters in itertools.product("bdfgklmnprst", "aeiou", "bdgkmnrt", "aeiou", "lnrs"))
     numbered = itertools.cycle(LINKS)
 
     def following() -> Script:
@@ -259,9 +256,7 @@ def openai_agents() -> tuple[Run, Check]:
     script: Script
 
     class Scripted(Model):
-        async def get_response(
-            self, system_instructions: Any, input: Any, *args: Any, **kwargs: Any
-        ) -> ModelResponse:
+        async def get_response(self, system_instructions: Any, input: Any, *args: Any, **kwargs: Any) -> ModelResponse:
             items = input if isinstance(input, list) else []
             done = sum(i.get("type") == "function_call_output" for i in items if isinstance(i, dict))
             if done < 2:
@@ -355,9 +350,7 @@ async def block(run: Run, following: Callable[[], Script], requests: int) -> tup
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--requests", type=int, default=100, help="requests in a block")
     parser.add_argument("--blocks", type=int, default=15)
     options = parser.parse_args()

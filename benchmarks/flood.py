@@ -55,14 +55,10 @@ def flood_event(rng: random.Random, number: int) -> ChatEvent:
     texts = QUESTIONS if rng.random() < 0.5 else CHATTER
     text = rng.choice(texts).format(n=rng.randrange(1, 60), w=f"{rng.getrandbits(40):x}")
     viewer = f"v{rng.randrange(20_000)}"
-    return ChatMessage(
-        id=f"m{number}", room="flood", viewer=viewer, name=viewer, text=text, at=0.0, kind=kind
-    )
+    return ChatMessage(id=f"m{number}", room="flood", viewer=viewer, name=viewer, text=text, at=0.0, kind=kind)
 
 
-async def flood(
-    room: Room, rng: random.Random, first: int, rate: int, seconds: float
-) -> dict[str, list[float]]:
+async def flood(room: Room, rng: random.Random, first: int, rate: int, seconds: float) -> dict[str, list[float]]:
     """Sends ``rate`` messages a second; what cannot be sent in time is sent as soon as possible."""
     delays: list[float] = []
     waiting: list[float] = []
@@ -95,9 +91,7 @@ async def ask_on(room: Room) -> None:
     """Four different questions a second, each from another viewer, until cancelled."""
     for number in itertools.count():
         text = f"is number {100 + number} still there?"
-        await room.submit(
-            ChatMessage(id=f"after{number}", room="flood", viewer=f"a{number}", text=text, at=0.0)
-        )
+        await room.submit(ChatMessage(id=f"after{number}", room="flood", viewer=f"a{number}", text=text, at=0.0))
         await asyncio.sleep(0.25)
 
 

@@ -114,9 +114,7 @@ async def measure(url: str, *, publishes: int, concurrency: int = 8, pause_s: fl
             )  # fmt: skip
             try:
                 output, _ = await asyncio.wait_for(publisher.communicate(), timeout=120)
-                returned = {
-                    int(v): float(at) for v, _, at in (line.split() for line in output.decode().splitlines())
-                }
+                returned = {int(v): float(at) for v, _, at in (line.split() for line in output.decode().splitlines())}
                 for _ in range(400):
                     if start + publishes in first_seen:
                         break

@@ -43,9 +43,7 @@ def _children() -> list[str]:
     for listed in Path("/proc/self/task").glob("*/children"):
         for pid in listed.read_text().split():
             try:
-                command = (
-                    Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
-                )
+                command = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace")
             except OSError:  # gone meanwhile
                 continue
             if command and "multiprocessing.resource_tracker" not in command:

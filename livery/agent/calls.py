@@ -50,9 +50,7 @@ class CallRunner:
         allowed = max(0, limits.tool_calls - self.made)
         self.made += min(allowed, len(calls))
         refused = [
-            self._failed(
-                c, ErrorKind.BUDGET, f"no more calls: at most {limits.tool_calls} a request; reply now"
-            )
+            self._failed(c, ErrorKind.BUDGET, f"no more calls: at most {limits.tool_calls} a request; reply now")
             for c in calls[allowed:]
         ]
         calls = calls[:allowed]

@@ -164,9 +164,7 @@ class Degraded:
         text = "\n".join(key_value_lines(best))
         call = ToolCall(id=f"degraded-{len(self._results) + 1}", name="faq.search", arguments=arguments)
         self._results.append(
-            ToolResult(
-                call=call, key="degraded", operation=call.name, arguments=arguments, value=best, text=text
-            )
+            ToolResult(call=call, key="degraded", operation=call.name, arguments=arguments, value=best, text=text)
         )
         return self._say("faq", entries[0])
 
@@ -188,9 +186,7 @@ class Degraded:
         if product.availability not in (Status.ON_SALE, Status.SOLD_OUT):
             return "stock", self._unavailable(product)
         variant = value.get("variant", arguments.get("variant", ""))
-        return "stock", self._say(
-            "stock_yes" if value.get("stock") else "stock_no", {**value, "variant": variant}
-        )
+        return "stock", self._say("stock_yes" if value.get("stock") else "stock_no", {**value, "variant": variant})
 
     async def _price(self, product: Product, text: str) -> tuple[str, str] | None:
         if product.availability in (Status.DISCONTINUED, Status.UPCOMING):

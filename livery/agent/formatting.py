@@ -71,15 +71,11 @@ def format_error(error: ToolError, how: ResultFormat) -> str:
 def key_value_lines(value: JSON, prefix: str = "") -> list[str]:
     """``field: value`` lines; nested fields are dotted, list items numbered."""
     if isinstance(value, dict):
-        return [
-            line for k, v in value.items() for line in key_value_lines(v, f"{prefix}.{k}" if prefix else k)
-        ]
+        return [line for k, v in value.items() for line in key_value_lines(v, f"{prefix}.{k}" if prefix else k)]
     if isinstance(value, list):
         if all(not isinstance(v, (dict, list)) for v in value):
             return [f"{prefix or 'items'}: {', '.join(_scalar(v) for v in value)}"]
-        return [
-            line for i, v in enumerate(value, 1) for line in key_value_lines(v, f"{prefix or 'item'}[{i}]")
-        ]
+        return [line for i, v in enumerate(value, 1) for line in key_value_lines(v, f"{prefix or 'item'}[{i}]")]
     return [f"{prefix or 'result'}: {_scalar(value)}"]
 
 

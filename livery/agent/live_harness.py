@@ -101,9 +101,7 @@ class LiveHarness:
         self.needs_reply_skill = bool(reply_skills)
         self.surfaces = tuple(_surface(t, list(self.skills)) for t in tools)
         """Every tool. The skill loader names the skills in its schema: a grammar holds a policy to them."""
-        self.reply_skill_surfaces = tuple(
-            _surface(t, reply_skills) for t in tools if t.binding.operation == LOAD_SKILL
-        )
+        self.reply_skill_surfaces = tuple(_surface(t, reply_skills) for t in tools if t.binding.operation == LOAD_SKILL)
         """Only the skill loader, and only for reply skills: what is left when one is due at last."""
         self.prompt = PromptTemplates(harness, tools)
         self.feedback = compiled(harness.feedback.template)
@@ -113,10 +111,6 @@ class LiveHarness:
         name = tool.binding.operation
         operation = operations.get(name)
         parameters = RUNTIME_OPERATIONS.get(name) or (operation.parameters if operation else {})
-        paged = (
-            next((m.source for m in tool.binding.arguments if m.to == "page"), "")
-            if tool.result.page_size
-            else ""
-        )
+        paged = next((m.source for m in tool.binding.arguments if m.to == "page"), "") if tool.result.page_size else ""
         template = compiled(tool.result.template) if tool.result.template else None
         return BoundTool(tool=tool, parameters=parameters, template=template, paged=paged)

@@ -206,9 +206,7 @@ class _Run:
             last = last or (repeated and not skill_due)
             if last and skill_due:
                 break  # No reply could stand: the time is better left to the degraded route.
-            only_skill = skill_due and (
-                repeated or self.round == limits.rounds - 1 or not self.budget.holds(3)
-            )
+            only_skill = skill_due and (repeated or self.round == limits.rounds - 1 or not self.budget.holds(3))
             began = self.monotonic()
             turn = await self.agent.policy.act(
                 PolicyRequest(
@@ -245,8 +243,7 @@ class _Run:
                 self.results.extend(results)
                 self._keep(turn, began, results=results)
                 messages.extend(
-                    PromptMessage(role="tool", content=r.text, call_id=r.call.id, name=r.call.name)
-                    for r in results
+                    PromptMessage(role="tool", content=r.text, call_id=r.call.id, name=r.call.name) for r in results
                 )
                 continue
             repeated = False
@@ -301,9 +298,7 @@ class _Run:
         if not isinstance(decision, Allow):
             why = decision.reason if isinstance(decision, Block) else getattr(decision, "feedback", "")
             if end.route is Route.HANDOFF:
-                return _End(
-                    Route.HANDOFF, f"{end.reason}; its sentence was stopped: {why}", "", answer.effects
-                )
+                return _End(Route.HANDOFF, f"{end.reason}; its sentence was stopped: {why}", "", answer.effects)
             return _End(Route.SILENT, f"{end.reason}; the degraded reply was stopped: {why}")
         return _End(end.route, f"{end.reason}; {answer.reason}", reply, answer.effects)
 

@@ -148,9 +148,7 @@ class McpTools:
                         name=name,
                         description=listed.description or listed.title or listed.name,
                         input_schema=listed.input_schema,
-                        annotations=annotations.model_dump(by_alias=True, exclude_none=True)
-                        if annotations
-                        else {},
+                        annotations=annotations.model_dump(by_alias=True, exclude_none=True) if annotations else {},
                         binding=Binding(operation=key),
                         timeout_s=server.timeout_s,
                     )
@@ -211,9 +209,7 @@ class _Connection:
     async def _session(self) -> None:
         server = self.server
         target: StdioServerParameters | str = (
-            StdioServerParameters(
-                command=server.command[0], args=list(server.command[1:]), env=dict(server.env)
-            )
+            StdioServerParameters(command=server.command[0], args=list(server.command[1:]), env=dict(server.env))
             if server.transport == "stdio"
             else server.url
         )
@@ -302,9 +298,7 @@ class _Connection:
                 raise OperationError(ErrorKind.INVALID_ARGUMENTS, error.message) from error
             if error.code in (CONNECTION_CLOSED, METHOD_NOT_FOUND):
                 self.lost(client, _told(error))
-                raise OperationError(
-                    ErrorKind.UNAVAILABLE, f"the server {name!r} went away during the call"
-                ) from error
+                raise OperationError(ErrorKind.UNAVAILABLE, f"the server {name!r} went away during the call") from error
             raise OperationError(ErrorKind.EXCEPTION, error.message) from error
         except TimeoutError as error:
             raise _timeout(name, timeout_s) from error
@@ -364,8 +358,7 @@ def _value(result: CallToolResult, name: str) -> JSON:
     if size > LONGEST_RESULT:
         raise OperationError(
             ErrorKind.MALFORMED,
-            f"the server {name!r} answered with {size} characters; at most {LONGEST_RESULT} are read: "
-            "ask for less",
+            f"the server {name!r} answered with {size} characters; at most {LONGEST_RESULT} are read: ask for less",
         )
     return value
 

@@ -22,9 +22,7 @@ from livery.harness.skills import catalogue_description
 CALL_FORMAT = '<tool_call>\n{"name": "TOOL", "arguments": {"ARGUMENT": "VALUE"}}\n</tool_call>'
 """The form of `livery.policies.wire`, as prompts show it."""
 
-ENVIRONMENT = SandboxedEnvironment(
-    undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, autoescape=False
-)
+ENVIRONMENT = SandboxedEnvironment(undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True, autoescape=False)
 
 
 def compiled(source: str) -> Template:
@@ -57,8 +55,7 @@ class PromptTemplates:
             },
             "limits": harness.limits.model_dump(),
             "skills": [
-                {"name": s.name, "description": catalogue_description(s), "kind": s.kind}
-                for s in harness.skills
+                {"name": s.name, "description": catalogue_description(s), "kind": s.kind} for s in harness.skills
             ],
             "skills_catalogue": render_skills(harness.skills, harness.rendering),
             "reply_skills": [s.name for s in harness.skills if s.kind == "reply"],
@@ -185,7 +182,5 @@ def _tool_as_prose(tool: Tool) -> str:
     for name, schema, needed in _parameters(tool):
         about = schema.get("description", "")
         kind = schema.get("type", "any")
-        lines.append(
-            f"  {name} ({kind}, {'required' if needed else 'optional'}){': ' + about if about else ''}"
-        )
+        lines.append(f"  {name} ({kind}, {'required' if needed else 'optional'}){': ' + about if about else ''}")
     return "\n".join(lines)

@@ -188,9 +188,7 @@ class AgentService:
             shown = [t for t in server.tools(names) if t.binding.operation not in bound]
             names.update(t.name for t in shown)
             tools.extend(shown)
-        live = LiveHarness(
-            harness, release, self.agent.operations, extra_tools=tools, extra_operations=operations
-        )
+        live = LiveHarness(harness, release, self.agent.operations, extra_tools=tools, extra_operations=operations)
         return _Ready(live, tuple(servers))
 
     async def _connected(self, key: str, server: McpServer) -> McpTools:

@@ -50,9 +50,7 @@ class TrajectorySpans:
             "livery.hooks.failed": [h.hook for h in trajectory.hooks if h.failure],
         }
         if self._content:
-            attributes["gen_ai.input.messages"] = _messages(
-                "user", [m.text for m in trajectory.request.messages]
-            )
+            attributes["gen_ai.input.messages"] = _messages("user", [m.text for m in trajectory.request.messages])
             attributes["gen_ai.output.messages"] = _messages("assistant", [trajectory.reply])
         span = self._tracer.start_span(
             f"invoke_agent {trajectory.harness}",
@@ -102,9 +100,7 @@ class TrajectorySpans:
         if result.error is not None:
             attributes["error.type"] = result.error.kind.value
         if self._content:
-            attributes["gen_ai.tool.call.arguments"] = json.dumps(
-                dict(result.call.arguments), ensure_ascii=False
-            )
+            attributes["gen_ai.tool.call.arguments"] = json.dumps(dict(result.call.arguments), ensure_ascii=False)
             attributes["gen_ai.tool.call.result"] = result.text
         span = self._tracer.start_span(
             f"execute_tool {result.call.name}", context=parent, start_time=began, attributes=attributes

@@ -30,7 +30,5 @@ def sample_chat(language: str) -> Path:
     """
     path = CHATS / f"demo-{'zh' if language.startswith('zh') else 'en'}.jsonl"
     if not path.is_file():
-        raise InputError.at(
-            path, "no sample chat here; run from livery's own folder, or give --chat FILE or none"
-        )
+        raise InputError.at(path, "no sample chat here; run from livery's own folder, or give --chat FILE or none")
     return path

@@ -168,7 +168,10 @@ def suites(
         bases = _sample_bases()
         began = time.perf_counter()
         with _notices.status("making the sets") as status:
-            done = lambda name: status.update(f"made {name}")  # noqa: E731
+
+            def done(name: str) -> None:
+                status.update(f"made {name}")
+
             if pin:
                 sets.pin(bases, done)
             found = sets.made(bases, sets.SIZE, done) if check else sets.pinned()["whole"]

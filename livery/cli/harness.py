@@ -62,9 +62,7 @@ def lint(
         problems = list(fault.problems)
     errors = sum(p.severity == "error" for p in problems)
     if as_json:
-        print(
-            json.dumps({"errors": errors, "warnings": len(problems) - errors, "problems": _as_data(problems)})
-        )
+        print(json.dumps({"errors": errors, "warnings": len(problems) - errors, "problems": _as_data(problems)}))
     else:
         for p in problems:
             print(_line(p))
@@ -254,9 +252,7 @@ def _harness(reference: str, releases: str) -> Harness:
     if Path(reference).is_dir():
         return load_harness(reference).harness
     if "/" in reference or not (Path(releases).exists() or "://" in releases):
-        raise InputError.at(
-            reference, f"no such folder, and no release store at {releases}", code="harness-missing"
-        )
+        raise InputError.at(reference, f"no such folder, and no release store at {releases}", code="harness-missing")
     with _opened(releases) as store:
         return store.load(store.resolve(reference))
 

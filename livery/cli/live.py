@@ -53,13 +53,9 @@ def live(
         str, typer.Option(help="Chat to replay in real time: a file, `sample`, `twitch:CHANNEL` or `none`.")
     ] = "sample",
     loop: Annotated[bool, typer.Option(help="Start the chat file again when it ends.")] = True,
-    speech: Annotated[
-        str, typer.Option(help="Voice: espeak:, http://HOST/v1/audio/speech?..., none:.")
-    ] = "espeak:",
+    speech: Annotated[str, typer.Option(help="Voice: espeak:, http://HOST/v1/audio/speech?..., none:.")] = "espeak:",
     room: Annotated[str, typer.Option(help="Room id.")] = "main",
-    streamer: Annotated[
-        str, typer.Option(help="The host's shown name; its own messages are ignored.")
-    ] = "livery",
+    streamer: Annotated[str, typer.Option(help="The host's shown name; its own messages are ignored.")] = "livery",
     on_screen: Annotated[str, typer.Option(help="Link id shown first; empty: the catalogue's first.")] = "",
     host: Annotated[
         str, typer.Option(help="Address the console listens on; 0.0.0.0: every one of this machine.")
@@ -71,17 +67,13 @@ def live(
     ] = None,
     data: Annotated[Path, typer.Option(help="Where releases and the journal are kept.")] = Path("var"),
     token: Annotated[
-        str, typer.Option(
-            envvar="LIVERY_TOKEN", help="Operator token, 16 characters or more; made anew when empty."
-        )
+        str, typer.Option(envvar="LIVERY_TOKEN", help="Operator token, 16 characters or more; made anew when empty.")
     ] = "",
     approval: Annotated[bool, typer.Option(help="Replies wait for the operator.")] = False,
     publish: Annotated[
         bool, typer.Option(help="Publish the folder even where the store holds another release.")
     ] = False,
-    dev: Annotated[
-        bool, typer.Option(help="Watch the harness folder and publish each valid change.")
-    ] = False,
+    dev: Annotated[bool, typer.Option(help="Watch the harness folder and publish each valid change.")] = False,
     public_chat: Annotated[bool, typer.Option(help="Accept chat by the API without a token.")] = False,
 ) -> None:
     """Run a live room: chat in, spoken replies out, the console at http://HOST:PORT."""
@@ -187,9 +179,7 @@ async def _serve_room(
                 journal=journal,
                 token=token,
                 version=__version__,
-                settings=ConsoleSettings(
-                    public_chat=public_chat, drafts=data / "drafts", allowed_hosts=allow_hosts
-                ),
+                settings=ConsoleSettings(public_chat=public_chat, drafts=data / "drafts", allowed_hosts=allow_hosts),
             )
         )
         with _notices.status("Reading the prompt into the model's cache ..."):

@@ -50,9 +50,7 @@ def replay(
     out: Annotated[
         Path, typer.Option(help="Folder for trajectories.jsonl, fates.jsonl, duplicates.jsonl, summary.json.")
     ] = Path("out/replay"),
-    format: Annotated[
-        str, typer.Option(help="Chat format, where it should not be told from content.")
-    ] = "auto",
+    format: Annotated[str, typer.Option(help="Chat format, where it should not be told from content.")] = "auto",
     strict: Annotated[bool, typer.Option(help="Stop at the first row that cannot be read.")] = False,
     start_at: Annotated[
         str, typer.Option(help="Room time of the first message: `now`, `recorded` or ISO 8601.")
@@ -146,9 +144,7 @@ async def _replay(
     if len(log.problems) > 10:
         _notices.print(f"... and {len(log.problems) - 10} more", style="yellow")
     if log.bad_rows and not log.events:
-        raise InputError.at(
-            file, f"none of its {log.rows} rows could be read as {log.format}", code="chat-unreadable"
-        )
+        raise InputError.at(file, f"none of its {log.rows} rows could be read as {log.format}", code="chat-unreadable")
     events = log.events[:limit] if limit else log.events
     longest_gap_s = longest_gap or math.inf
     if speed != "max":

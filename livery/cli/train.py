@@ -28,9 +28,7 @@ def train() -> None:
 def sft(
     data: Annotated[Path, typer.Option(help="Folder of `livery data build`.")],
     out: Annotated[Path, typer.Option(help="Folder for checkpoints, model, cards and picture.")],
-    model: Annotated[
-        str, typer.Option(help="A folder, a hub name or a GGUF file; empty: the embedded model.")
-    ] = "",
+    model: Annotated[str, typer.Option(help="A folder, a hub name or a GGUF file; empty: the embedded model.")] = "",
     lora_rank: Annotated[int, typer.Option(min=0, help="0: train all weights.")] = 16,
     learning_rate: Annotated[float, typer.Option(help="Largest; 1e-3 suits LoRA, 1e-5 all weights.")] = 1e-3,
     schedule: Annotated[Literal["constant", "linear", "cosine"], typer.Option()] = "cosine",

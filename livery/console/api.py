@@ -180,9 +180,7 @@ def read_messages(body: Any, room: str, now: float) -> list[ChatMessage]:
     else:
         raise Faults([(_field(where), "expected a message object or a list of at least one")])
     if len(items) > MESSAGES_PER_CALL:
-        raise Faults(
-            [(_field(where), f"found {len(items)} messages; at most {MESSAGES_PER_CALL} in one call")]
-        )
+        raise Faults([(_field(where), f"found {len(items)} messages; at most {MESSAGES_PER_CALL} in one call")])
     faults: list[tuple[str, str]] = []
     messages: list[ChatMessage] = []
     for place, item in items:
@@ -217,9 +215,7 @@ def read_deletion(body: Any, room: str, now: float) -> ChatDeletion:
         raise Faults(faults_of(fault, ())) from fault
     if sum((bool(given.message), bool(given.viewer), given.everything)) != 1:
         raise Faults([("", "expected exactly one of message, viewer and everything")])
-    return ChatDeletion(
-        room=room, at=now, message=given.message, viewer=given.viewer, everything=given.everything
-    )
+    return ChatDeletion(room=room, at=now, message=given.message, viewer=given.viewer, everything=given.everything)
 
 
 # ---------------------------------------------------------------------------------------------------- access

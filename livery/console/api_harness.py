@@ -85,9 +85,7 @@ def _review_view(review: Review) -> dict[str, Any]:
 @router.get("/channels")
 async def channels(console: Shared) -> dict[str, Any]:
     routing = await asyncio.to_thread(console.context.store.routing)
-    splits = [
-        {"rooms": s.rooms, "by": s.by, "percent": s.percent, "version": s.version} for s in routing.splits
-    ]
+    splits = [{"rooms": s.rooms, "by": s.by, "percent": s.percent, "version": s.version} for s in routing.splits]
     return {"channels": [asdict(c) for c in routing.channels.values()], "splits": splits}
 
 
@@ -148,9 +146,7 @@ async def delete_draft(console: Shared, channel: str) -> dict[str, Any]:
 
 @router.post("/channels/{channel}/lint")
 async def lint(console: Shared, channel: str) -> dict[str, Any]:
-    return await _changing(
-        console, lambda: _review_view(workbench.review(console, workbench.view(console, channel)))
-    )
+    return await _changing(console, lambda: _review_view(workbench.review(console, workbench.view(console, channel))))
 
 
 @router.post("/channels/{channel}/diff")

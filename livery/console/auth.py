@@ -141,9 +141,7 @@ class Access:
     def may_watch(self, connection: HTTPConnection, room: str) -> bool:
         if self._public_stage or self.is_operator(connection):
             return True
-        return hmac.compare_digest(
-            connection.query_params.get("key", "").encode(), self.stage_key(room).encode()
-        )
+        return hmac.compare_digest(connection.query_params.get("key", "").encode(), self.stage_key(room).encode())
 
     def stage_query(self, room: str) -> str:
         return "" if self._public_stage else f"?key={self.stage_key(room)}"

@@ -65,10 +65,7 @@ def check_path(path: str) -> None:
         InputError: ``path`` is not one that a harness folder has.
     """
     parts = path.split("/")
-    clean = all(
-        p not in ("", ".", "..") and not p.startswith(".") and p.isprintable() and "\\" not in p
-        for p in parts
-    )
+    clean = all(p not in ("", ".", "..") and not p.startswith(".") and p.isprintable() and "\\" not in p for p in parts)
     if not clean or len(path) > 300 or not _EDITABLE.fullmatch(path):
         expected = "harness.yaml, prompt/NAME.md, skills/NAME/SKILL.md, tools/NAME.yaml or hooks/NAME.yaml"
         raise InputError.at(path, f"is not a file of a harness; expected {expected}", code="file-unknown")
@@ -199,9 +196,7 @@ class Rebased:
     """Files that the draft and the newer release both changed, and differently."""
 
 
-def rebase(
-    draft: Draft, *, onto: str, old: Mapping[str, str], new: Mapping[str, str], keep: str, at: float
-) -> Rebased:
+def rebase(draft: Draft, *, onto: str, old: Mapping[str, str], new: Mapping[str, str], keep: str, at: float) -> Rebased:
     """Carry a draft's edits over to a release that was published meanwhile, file by file.
 
     Args:

@@ -110,9 +110,7 @@ async def editor_page(
     def gather() -> dict[str, Any]:
         channels = store.channels()
         if not channels:
-            raise StoreError(
-                "nothing is published yet: publish a harness folder with `livery harness publish`"
-            )
+            raise StoreError("nothing is published yet: publish a harness folder with `livery harness publish`")
         names = [c.name for c in channels]
         wanted = channel or (DEFAULT_CHANNEL if DEFAULT_CHANNEL in names else names[0])
         view = workbench.view(console, wanted)
@@ -144,9 +142,7 @@ DONE = {
 appear."""
 
 
-def _to_editor(
-    request: Request, channel: str, *, path: str = "", done: str = "", same_file: bool = True
-) -> Response:
+def _to_editor(request: Request, channel: str, *, path: str = "", done: str = "", same_file: bool = True) -> Response:
     """To the editor: in the room, and where nothing else is named in the channel and file, that the page
     showed."""
     stood = parse_qs(urlsplit(request.headers.get("hx-current-url", "")).query)
@@ -194,9 +190,7 @@ async def delete_file(console: Shared, request: Request, channel: str, path: str
 
 
 @router.post("/ui/editor/{channel}/new")
-async def new_file(
-    console: Shared, request: Request, channel: str, path: Annotated[str, Form()] = ""
-) -> Response:
+async def new_file(console: Shared, request: Request, channel: str, path: Annotated[str, Form()] = "") -> Response:
     path = path.strip().strip("/")
     parts = path.split("/")
     starter = NEW_FILES.get(parts[0], "") if len(parts) > 1 else ""
@@ -221,9 +215,7 @@ async def discard(console: Shared, request: Request, channel: str) -> Response:
 
 
 @router.post("/ui/editor/{channel}/rebase")
-async def rebase(
-    console: Shared, request: Request, channel: str, keep: Annotated[str, Form()] = "mine"
-) -> Response:
+async def rebase(console: Shared, request: Request, channel: str, keep: Annotated[str, Form()] = "mine") -> Response:
     async with console.editing:
         await asyncio.to_thread(workbench.carry_over, console, channel, keep=keep)
     return _to_editor(request, channel, done="carried")
@@ -269,13 +261,9 @@ async def publish(console: Shared, request: Request, channel: str) -> Response:
             values = await asyncio.to_thread(
                 lambda: _values(console, workbench.view(console, channel), "", _room(console, ""))
             )
-            return HTMLResponse(
-                console.render("_refused.html", **{**values, "text": str(fault), "problems": ()}), 409
-            )
+            return HTMLResponse(console.render("_refused.html", **{**values, "text": str(fault), "problems": ()}), 409)
         except InputError as fault:
-            page = console.render(
-                "_refused.html", text="Not published: errors first.", problems=fault.problems
-            )
+            page = console.render("_refused.html", text="Not published: errors first.", problems=fault.problems)
             return HTMLResponse(page, 409)
     await announce(console, f"published to {target}")
     done = "published" if any(_given(console, name, target) for name in console.context.rooms) else "published-unused"

@@ -121,9 +121,7 @@ def draw(console: Console, name: str, panel: Panel) -> str:
             thinking = room.stats().stages.get(Stage.THINKING, 0)
             begun = list(watch.begun.values())[-thinking:] if thinking else []
             values = {
-                "thinking": [
-                    (e.at, watch.lines.get(e.messages[0]) if e.messages else None) for e in begun[::-1]
-                ],
+                "thinking": [(e.at, watch.lines.get(e.messages[0]) if e.messages else None) for e in begun[::-1]],
                 "trajectories": list(watch.trajectories.values())[: -ROWS_SHOWN - 1 : -1],
                 "said": watch.said,
             }
@@ -263,9 +261,7 @@ async def approve(console: Shared, name: str, request_id: str, text: Annotated[s
 
 
 @router.post("/ui/rooms/{name}/pending/{request_id}/reject", dependencies=OPERATOR)
-async def reject(
-    console: Shared, name: str, request_id: str, reason: Annotated[str, Form()] = ""
-) -> Response:
+async def reject(console: Shared, name: str, request_id: str, reason: Annotated[str, Form()] = "") -> Response:
     room = find_room(console, name)
     if not await room.reject(request_id, reason.strip()):
         raise HTTPException(409, "this reply no longer waits: it was decided or timed out meanwhile")
@@ -338,7 +334,5 @@ async def request_page(console: Shared, request: Request, id: str) -> HTMLRespon
 @router.get("/ui/requests/{id}", dependencies=OPERATOR)
 async def request_panel(console: Shared, id: str) -> HTMLResponse:
     return HTMLResponse(
-        console.render(
-            "_trajectory.html", drawer=True, **_detail(console, await find_trajectory(console, id))
-        )
+        console.render("_trajectory.html", drawer=True, **_detail(console, await find_trajectory(console, id)))
     )

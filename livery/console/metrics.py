@@ -27,19 +27,11 @@ class _RoomCounts(Collector):
 
     def collect(self) -> Iterator[Metric]:
         accepted = CounterMetricFamily("livery_messages_accepted", "Chat messages accepted.", labels=["room"])
-        fates = CounterMetricFamily(
-            "livery_messages", "Chat messages by final fate.", labels=["room", "fate"]
-        )
+        fates = CounterMetricFamily("livery_messages", "Chat messages by final fate.", labels=["room", "fate"])
         routes = CounterMetricFamily("livery_requests", "Requests by route.", labels=["room", "route"])
-        failures = CounterMetricFamily(
-            "livery_agent_failures", "Requests whose agent raised.", labels=["room"]
-        )
-        queued = GaugeMetricFamily(
-            "livery_queue_messages", "Messages waiting in the intake.", labels=["room"]
-        )
-        stages = GaugeMetricFamily(
-            "livery_requests_in_stage", "Requests in a stage.", labels=["room", "stage"]
-        )
+        failures = CounterMetricFamily("livery_agent_failures", "Requests whose agent raised.", labels=["room"])
+        queued = GaugeMetricFamily("livery_queue_messages", "Messages waiting in the intake.", labels=["room"])
+        stages = GaugeMetricFamily("livery_requests_in_stage", "Requests in a stage.", labels=["room", "stage"])
         paused = GaugeMetricFamily("livery_room_paused", "1 while the room is paused.", labels=["room"])
         for name, room in self._rooms.items():
             stats = room.stats()

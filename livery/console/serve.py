@@ -79,9 +79,7 @@ def bind(host: str, port: int) -> socket.socket:
     except OSError as fault:
         bound.close()
         if fault.errno == errno.EADDRINUSE:
-            reason = (
-                f"port {port} of {host} is in use; stop the program that holds it, or choose another port"
-            )
+            reason = f"port {port} of {host} is in use; stop the program that holds it, or choose another port"
         else:
             reason = f"cannot listen on {host} port {port}: {fault.strerror or fault}"
         raise PortInUse(reason) from fault

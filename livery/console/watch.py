@@ -72,9 +72,7 @@ class RoomWatch:
     async def run(self) -> None:
         """Takes what the journal and the room remember, then follows the room until cancelled."""
         with self.room.subscribe(recent=1_000_000) as events:
-            for trajectory in reversed(
-                await self._journal.trajectories(room=self._name, limit=REQUESTS_KEPT)
-            ):
+            for trajectory in reversed(await self._journal.trajectories(room=self._name, limit=REQUESTS_KEPT)):
                 self._remember(trajectory)
             for happening in await self._journal.happenings(self._name, "spoken", REQUESTS_KEPT):
                 self._hear(happening.request_id, happening.reply)

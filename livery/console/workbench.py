@@ -131,17 +131,13 @@ def save_file(console: Console, channel: str, path: str, text: str | None, *, se
     """
     before = view(console, channel)
     if seen is not None and seen != fingerprint(before.files.get(path)):
-        raise Conflict(
-            f"{path} was changed in another window meanwhile. Reload to see it; your text is still here."
-        )
+        raise Conflict(f"{path} was changed in another window meanwhile. Reload to see it; your text is still here.")
     now = console.context.clock()
     normal = None if text is None else text.replace("\r\n", "\n").replace("\r", "\n")
     draft = before.draft.with_file(path, normal, before.base, at=now)
     manifest = before.files.get(MANIFEST)
     if manifest is not None and path != MANIFEST and (path in before.files) != (normal is not None):
-        draft = draft.with_file(
-            MANIFEST, listed(manifest, path, present=normal is not None), before.base, at=now
-        )
+        draft = draft.with_file(MANIFEST, listed(manifest, path, present=normal is not None), before.base, at=now)
     console.drafts.put(draft)
     return replace(before, draft=draft)
 
@@ -161,17 +157,13 @@ def publish(
     """
     seen = view(console, channel)
     if revision is not None and revision != seen.draft.revision:
-        raise Conflict(
-            "The draft was changed in another window since you looked at it. Reload and look again."
-        )
+        raise Conflict("The draft was changed in another window since you looked at it. Reload and look again.")
     if seen.stale and target == channel:
         raise Conflict("Somebody published to this channel meanwhile. Carry your edits over first.")
     store = console.context.store
     channels = {c.name: c.release for c in store.channels()}
     if channels.get(target, "") != expected:
-        raise Conflict(
-            f"{target} was published to meanwhile. Reload, look at their change and publish again."
-        )
+        raise Conflict(f"{target} was published to meanwhile. Reload, look at their change and publish again.")
     checked = review(console, seen)
     if checked.harness is None or checked.errors:
         raise InputError(checked.errors or checked.problems)
@@ -183,9 +175,7 @@ def publish(
     return done
 
 
-def rollback(
-    console: Console, channel: str, *, to: str | None, current: str | None, note: str
-) -> Publication:
+def rollback(console: Console, channel: str, *, to: str | None, current: str | None, note: str) -> Publication:
     """
     Args:
         to: a release the channel pointed at before; None: the one before this.

@@ -54,9 +54,7 @@ class Watch(Protocol):
 class Router:
     """Picks releases. One per process; use it from any thread."""
 
-    def __init__(
-        self, store: ReleaseStore, *, default: str = DEFAULT_CHANNEL, watch: Watch | None = None
-    ) -> None:
+    def __init__(self, store: ReleaseStore, *, default: str = DEFAULT_CHANNEL, watch: Watch | None = None) -> None:
         """
         Args:
             default: the channel of rooms that no split covers.

@@ -105,9 +105,7 @@ def _diff_kind(
             yield ComponentDiff(name, "changed" if changed else "moved", changed, place)
     for key, component in before.items():
         if key not in after:
-            yield ComponentDiff(
-                f"{folder}/{key}", "removed", tuple(_field_diffs(_fields(component), {}, context))
-            )
+            yield ComponentDiff(f"{folder}/{key}", "removed", tuple(_field_diffs(_fields(component), {}, context)))
 
 
 def _moved(before: list[str], after: list[str]) -> set[str]:
@@ -196,13 +194,9 @@ def html_diff(diff: HarnessDiff) -> str:
     parts: list[str] = []
     for c in diff.components:
         place = f" <small>{c.place[0] + 1} → {c.place[1] + 1}</small>" if c.place else ""
-        parts.append(
-            f'<section class="diff diff-{c.kind}"><h4>{escape(c.component)} <b>{c.kind}</b>{place}</h4>'
-        )
+        parts.append(f'<section class="diff diff-{c.kind}"><h4>{escape(c.component)} <b>{c.kind}</b>{place}</h4>')
         for field in c.fields:
-            rows = "\n".join(
-                f'<span class="{_line_class(line)}">{escape(line)}</span>' for line in field.lines
-            )
+            rows = "\n".join(f'<span class="{_line_class(line)}">{escape(line)}</span>' for line in field.lines)
             parts.append(f"<h5>{escape(field.field)}</h5><pre>{rows}</pre>")
         parts.append("</section>")
     return "".join(parts)

@@ -73,9 +73,7 @@ def component_digests(harness: Harness) -> dict[str, str]:
     digests = {SETTINGS: _sha256(settings_bytes(harness))}
     for name, component in components(harness):
         if name in digests:
-            raise InputError.at(
-                name, "found two components with this key; expected one", code="key-duplicate"
-            )
+            raise InputError.at(name, "found two components with this key; expected one", code="key-duplicate")
         digests[name] = _sha256(canonical_bytes(component))
     return digests
 

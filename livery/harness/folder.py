@@ -119,17 +119,13 @@ def _check_same(harness: Harness, folder: Path, target: Path) -> None:
         back = load_harness(folder).harness
     except InputError as fault:
         here, there = str(folder), str(target)
-        moved = [
-            replace(p, path=p.path.replace(here, there)) for p in fault.problems if p.severity == "error"
-        ]
+        moved = [replace(p, path=p.path.replace(here, there)) for p in fault.problems if p.severity == "error"]
         raise InputError(moved) from fault
     if back == harness and harness_digest(back) == harness_digest(harness):
         return
     before, after = component_digests(harness), component_digests(back)
     changed = [n for n in {**before, **after} if before.get(n) != after.get(n)] or list(before)
-    message = (
-        "has a value that a folder cannot hold (space at an end, a hidden file, ...); nothing was written"
-    )
+    message = "has a value that a folder cannot hold (space at an end, a hidden file, ...); nothing was written"
     raise InputError([Problem(path=name, message=message, code="save-changes") for name in changed])
 
 

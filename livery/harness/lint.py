@@ -179,9 +179,7 @@ class _Linter:
             first: dict[str, str] = {}
             for c in components:
                 if c.name in first:
-                    message = (
-                        f"found the name {c.name!r}, which {first[c.name]!r} has too; a policy cannot choose"
-                    )
+                    message = f"found the name {c.name!r}, which {first[c.name]!r} has too; a policy cannot choose"
                     self.add(f"{folder}/{c.key}", "name-duplicate", message, field="name")
                 first.setdefault(c.name, c.key)
         for folder, keys in {
@@ -193,16 +191,12 @@ class _Linter:
         }.items():
             for key, count in Counter(keys).items():
                 if count > 1:
-                    self.add(
-                        f"{folder}/{key}", "key-duplicate", f"found {count} components with the key {key!r}"
-                    )
+                    self.add(f"{folder}/{key}", "key-duplicate", f"found {count} components with the key {key!r}")
         bound = {t.binding.operation for t in self.h.tools}
         for operation, name in _RUNTIME_TOOLS.items():
             tool = self.h.tool_named(name)
             if tool and operation not in bound and self.h.skills:
-                message = (
-                    f"the runtime adds a tool of this name; expected another, or a binding to {operation}"
-                )
+                message = f"the runtime adds a tool of this name; expected another, or a binding to {operation}"
                 self.add(f"tools/{tool.key}", "name-duplicate", message, field="name")
 
     # ------------------------------------------------------------------------------------- skills
@@ -226,9 +220,7 @@ class _Linter:
                     message = f"found {name!r}{closest(name, tools)}; there is no such tool here"
                     self.warn(component, "skill-allowed-tool", message, field="allowed-tools")
         if not any(s.kind == "reply" and policy_may_load(s) for s in self.h.skills):
-            message = (
-                "found no skill with `metadata: {livery-kind: reply}`; replies are then given without one"
-            )
+            message = "found no skill with `metadata: {livery-kind: reply}`; replies are then given without one"
             self.warn("settings", "skill-no-reply", message, field="skills")
         tokens = estimate_tokens(self.catalogue())
         share = tokens / self.h.limits.context_tokens
@@ -309,9 +301,7 @@ class _Linter:
             lines = section.template.split("\n")
             below = next((i for i, t in enumerate(lines) if re.search(rf"\b{re.escape(name)}\b", t)), 0)
             if name in REQUEST_VARIABLES:
-                message = (
-                    f"{name!r} is not known in a release section; expected `volatility: room` or `request`"
-                )
+                message = f"{name!r} is not known in a release section; expected `volatility: room` or `request`"
                 self.add(component, "prompt-variable-volatile", message, field="template", below=below)
             else:
                 message = f"found the variable {name!r}{closest(name, allowed)}; expected {one_of(allowed)}"
@@ -323,9 +313,7 @@ class _Linter:
         if used & {"skills_catalogue", "skills"}:
             parts.append(self.catalogue())
         if "tools" in used:
-            parts += [
-                json.dumps([t.name, t.description, t.input_schema], ensure_ascii=False) for t in self.h.tools
-            ]
+            parts += [json.dumps([t.name, t.description, t.input_schema], ensure_ascii=False) for t in self.h.tools]
         tokens, limits = estimate_tokens("\n".join(parts)), self.h.limits
         room = limits.context_tokens - limits.turn_tokens
         message = f"the unchanging prompt takes about {tokens} of {limits.context_tokens} context tokens"
@@ -369,16 +357,12 @@ class _Linter:
             have = {x.source for x in self.h.hooks if x.kind == "builtin"}
             for name in ESSENTIAL_HOOKS:
                 if name in self.builtins and name not in have:
-                    self.warn(
-                        "settings", "hook-missing", f"found no hook with `builtin: {name}`", field="hooks"
-                    )
+                    self.warn("settings", "hook-missing", f"found no hook with `builtin: {name}`", field="hooks")
 
     def builtin(self, hook: Hook) -> None:
         component = f"hooks/{hook.key}"
         if hook.source in _GUARDS and hook.on_failure == "allow":
-            message = (
-                f"found allow: a reply would be spoken unchecked when {hook.source} crashes; expected block"
-            )
+            message = f"found allow: a reply would be spoken unchecked when {hook.source} crashes; expected block"
             self.warn(component, "hook-failure-mode", message, field="on_failure")
         if self.builtins is None:
             return
@@ -400,11 +384,7 @@ class _Linter:
             known = builtin.params.model_fields
             for e in fault.errors(include_url=False):
                 name = str(e["loc"][0]) if e["loc"] else ""
-                hint = (
-                    f"{closest(name, known)}; expected {one_of(known)}"
-                    if e["type"] == "extra_forbidden"
-                    else ""
-                )
+                hint = f"{closest(name, known)}; expected {one_of(known)}" if e["type"] == "extra_forbidden" else ""
                 message = f"found {shown_value(e['input'])}; {e['msg']}{hint}"
                 self.add(component, "hook-params", message, field=field_name(("params", *e["loc"])))
 
@@ -443,14 +423,10 @@ class _Linter:
             message = "found 0; expected at least 1: loading a reply skill is a call"
             self.add("settings", "limits-tool-calls", message, field="limits.tool_calls")
         if limits.retries >= limits.rounds:
-            message = (
-                f"found {limits.retries}; a retry takes one of the {limits.rounds} rounds, expected fewer"
-            )
+            message = f"found {limits.retries}; a retry takes one of the {limits.rounds} rounds, expected fewer"
             self.warn("settings", "limits-retries", message, field="limits.retries")
         if limits.turn_tokens >= limits.context_tokens:
-            message = (
-                f"found {limits.turn_tokens}; expected fewer than context_tokens, {limits.context_tokens}"
-            )
+            message = f"found {limits.turn_tokens}; expected fewer than context_tokens, {limits.context_tokens}"
             self.add("settings", "limits-tokens", message, field="limits.turn_tokens")
 
     # --------------------------------------------------------------------------------- references
@@ -461,9 +437,7 @@ class _Linter:
         texts += [(f"skills/{s.key}", "body", s.body, s) for s in self.h.skills]
         texts += [(f"skills/{s.key}", "description", s.description, s) for s in self.h.skills]
         texts += [(f"tools/{t.key}", "description", t.description, None) for t in self.h.tools]
-        names = (
-            {s.name for s in self.h.skills} | {t.name for t in self.h.tools} | set(_RUNTIME_TOOLS.values())
-        )
+        names = {s.name for s in self.h.skills} | {t.name for t in self.h.tools} | set(_RUNTIME_TOOLS.values())
         hidden = {c.key: c.name for c in (*self.h.skills, *self.h.tools) if c.key not in names}
         for component, field, text, skill in texts:
             for key, name in hidden.items():
@@ -476,9 +450,7 @@ class _Linter:
             if skill is not None and field == "body":
                 self.files_named(component, skill)
 
-    def named(
-        self, component: str, field: str, text: str, names: set[str], hidden: Mapping[str, str]
-    ) -> None:
+    def named(self, component: str, field: str, text: str, names: set[str], hidden: Mapping[str, str]) -> None:
         for found in _NAMED.finditer(text):
             name = found["name"]
             if found[0].strip("`").partition("(")[0] in names:

@@ -106,11 +106,7 @@ def _check_binding(tool: Tool, parameters: Mapping[str, Any]) -> Iterator[Findin
             continue
         for severity, code, message in _check_entry(entry, tool.input_schema, wanted.get(entry.to, {})):
             yield place, severity, code, message
-    used = {
-        e.source if e.source in offered else e.source.split(".")[0]
-        for e in tool.binding.arguments
-        if e.source
-    }
+    used = {e.source if e.source in offered else e.source.split(".")[0] for e in tool.binding.arguments if e.source}
     for name, schema in offered.items():
         if name in used:
             continue
@@ -200,9 +196,7 @@ def _enum(schema: Any) -> list[Any]:
 
 def _valid(value: Any, schema: Mapping[str, Any]) -> bool:
     # Bindings coerce numbers and their text into each other, so either may stand in the file.
-    forms = (
-        [value, str(value)] if isinstance(value, (int, float)) and not isinstance(value, bool) else [value]
-    )
+    forms = [value, str(value)] if isinstance(value, (int, float)) and not isinstance(value, bool) else [value]
     if isinstance(value, str) and re.fullmatch(r"-?\d+(\.\d+)?", value):
         forms.append(float(value) if "." in value else int(value))
     validator = cast("Any", Draft202012Validator(dict(schema)))

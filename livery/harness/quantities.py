@@ -58,9 +58,7 @@ _PERCENT_KEY = re.compile(r"percent|pct|percentage")
 _COUNT_KEY = re.compile(
     r"(?:^|_)(?:quantity|qty|stock|count|available|left|sold|remaining|limit|pieces|units|inventory|min_items|max_items)(?:_|$)"
 )
-_MONEY_KEY = re.compile(
-    r"(?:^|_)(?:price|cost|fee|total|subtotal|amount_due|discount|saving|savings|threshold)(?:_|$)"
-)
+_MONEY_KEY = re.compile(r"(?:^|_)(?:price|cost|fee|total|subtotal|amount_due|discount|saving|savings|threshold)(?:_|$)")
 _REFERENCE_KEY = re.compile(r"(?:^|_)(?:id|link|sku|code|phone|tel|index|rank|position|page|link_id)$")
 _SIZE_KEY = re.compile(r"(?:^|_)sizes?$")
 _PLAIN_KEY = re.compile(r"^[a-z][a-z0-9_]*$")

@@ -78,9 +78,7 @@ class Amounts(Shapes):
             return 0
         percent = p.PERCENT.match(low, end)
         if percent:
-            off = bool(
-                p.OFF_AFTER.match(low, percent.end()) or p.OFF_BEFORE.search(low[max(0, start - 24) : start])
-            )
+            off = bool(p.OFF_AFTER.match(low, percent.end()) or p.OFF_BEFORE.search(low[max(0, start - 24) : start]))
             for i, (s, number) in enumerate(spans):
                 last = percent.end() if i == len(spans) - 1 else number.end
                 self._add("percent", number.value, "off" if off else "", s, last)
@@ -89,9 +87,7 @@ class Amounts(Shapes):
         if m:
             for i, (s, number) in enumerate(spans):
                 tenths = number.value / 10 if number.value > 10 else number.value
-                self._add(
-                    "percent", 100 - tenths * 10, "off", s, m.end() if i == len(spans) - 1 else number.end
-                )
+                self._add("percent", 100 - tenths * 10, "off", s, m.end() if i == len(spans) - 1 else number.end)
             return m.end()
         m = p.SIZE_AFTER.match(low, end)
         if m:
@@ -170,9 +166,7 @@ class Amounts(Shapes):
             if said == "块" and (fen := p.FEN_AFTER.match(low, end)):
                 major, end = major + digit(fen.group("fen")) / 100, fen.end()
             elif coin and (said == "块" or coin.group().endswith(("角", "毛", "分"))):
-                major += digit(coin.group("jiao")) / 10 + (
-                    digit(coin.group("fen")) / 100 if coin.group("fen") else 0
-                )
+                major += digit(coin.group("jiao")) / 10 + (digit(coin.group("fen")) / 100 if coin.group("fen") else 0)
                 end = coin.end()
             elif said == "块" and (half := p.HALF_AFTER.match(low, end)):
                 major, end = major + 0.5, half.end()

@@ -53,18 +53,14 @@ NUMERIC_SIGNS = {
     for c in [*VULGAR, *map(chr, (*range(0x2469, 0x2474), *range(0x2776, 0x2794), *range(0x3251, 0x3260)))]
 }
 """One character that is a number: ½, ⑫, ㉟."""
-STOP = re.compile(
-    rf"[a-z]+|\d|[{CHINESE_CHARS}均码买拍第加大中小特双对几俩仨腰骨]|[$€£]|[{''.join(NUMERIC_SIGNS)}]"
-)
+STOP = re.compile(rf"[a-z]+|\d|[{CHINESE_CHARS}均码买拍第加大中小特双对几俩仨腰骨]|[$€£]|[{''.join(NUMERIC_SIGNS)}]")
 DIGITS = re.compile(r"\d{1,3}(?:,\d{3})+(?![\d])(?:\.\d+)?|\d+(?:\.\d+)?")
 SCALE = re.compile(
     r"\s?(?:(?P<zh>[百千万亿]{1,3})(?:(?P<tail>\d)(?P<tailunit>[百千])?(?![\d.]))?"
     r"|(?P<k>k)(?![a-z0-9])|(?P<w>w)(?![a-z0-9])|(?P<en>hundred|thousand|million|billion|dozen)(?![a-z]))"
 )
 W_IS_WATT = re.compile(r"\s?(?:超?[快闪]?充|功率|的?电|大?功|充电|电机|power|fast|charg|usb|pd|灯|led)")
-K_IS_DISPLAY = re.compile(
-    r"\s?(?:超?高清|分辨|屏|画质|视频|电视|tv|uhd|hdr|video|display|screen|resolution|monitor)"
-)
+K_IS_DISPLAY = re.compile(r"\s?(?:超?高清|分辨|屏|画质|视频|电视|tv|uhd|hdr|video|display|screen|resolution|monitor)")
 ALNUM_REST = re.compile(r"[a-z0-9]*(?:-[a-z0-9]+)*")
 SEPARATOR = re.compile(
     r"\s?(?:-|~|到|至|或者?|x|\*|/|、|to|or|by|and|和)\s?(?=[\d零〇一二两三四五六七八九十百千万半a-z$€£¥])"
@@ -169,9 +165,7 @@ MONTH_DAY = re.compile(
     r"|(?=[底初中末]|结束|截止|开始|发货|之?前|到期|$|[,。，、！! ]))"
 )
 LINK_AFTER = re.compile(r"\s?号(?:链接|宝贝|商品|款|产品|连接|位|色)?(?!码|称|角|召|令|机|线|楼|店|院)")
-DAY_AFTER = re.compile(
-    r"\s?号(?=(?:晚|早|上午|下午|当天|那天|开|之前|以前|前|后|截|结束|到|至|发|零点|\d点))"
-)
+DAY_AFTER = re.compile(r"\s?号(?=(?:晚|早|上午|下午|当天|那天|开|之前|以前|前|后|截|结束|到|至|发|零点|\d点))")
 DAY_BEFORE = re.compile(r"(?:本月|这个月|下个?月|每月|月)\s?$")
 PERCENT = re.compile(r"\s?(?:%|percent(?![a-z])|per\s?cent(?![a-z])|pct(?![a-z])|个百分点)")
 OFF_AFTER = re.compile(
@@ -210,9 +204,7 @@ CHINESE_SIZES = {"加大": "XL", "特大": "XXL", "大": "L", "中": "M", "小":
 BUY_ZH = re.compile(
     rf"[买拍]\s?(?P<buy>\d+|[{CHINESE_CHARS}]+)\s?[件盒瓶双袋包支条份个套箱]?\s?[送赠得免发付]\s?(?P<free>\d+|[{CHINESE_CHARS}]+)"
 )
-BUY_EN = re.compile(
-    r"buy (?P<buy>\d+|[a-z]+),? (?:and )?get (?P<free>\d+|[a-z]+)(?: more)?(?: free)?(?![a-z])"
-)
+BUY_EN = re.compile(r"buy (?P<buy>\d+|[a-z]+),? (?:and )?get (?P<free>\d+|[a-z]+)(?: more)?(?: free)?(?![a-z])")
 BAIFENZHI = re.compile(r"百分之\s?")
 HALF_PRICE = re.compile(r"(?:half[- ](?:the )?(?:original |regular |usual )?(?:price|off)|半价|对折)")
 PARTS = {
@@ -245,9 +237,7 @@ VAGUE = re.compile(r"(?:couple|few|several)(?: of)?(?: more)?(?= )")
 """A few is three, a couple two; checked for money and for days and longer, not for "a few minutes"."""
 OFF_PLAIN = re.compile(r"\s?off(?![a-z-])(?! (?:the (?:shelf|wall|grid|charts?)|limits|and on))")
 OF_THEM = re.compile(r"\s(?:of (?:them|these|those))(?![a-z])")
-THE_DAY_BEFORE = re.compile(
-    r"(?<![a-z])(?:on|until|till|til|through|thru|by|from|ends?|starts?|before|after) the $"
-)
+THE_DAY_BEFORE = re.compile(r"(?<![a-z])(?:on|until|till|til|through|thru|by|from|ends?|starts?|before|after) the $")
 THE_DAY_AFTER = re.compile(
     r"\s?(?:$|[.,!?;)](?!\d)|(?:of (?:this|next|the) month|at|and|or|to|through|only|so|if|we"
     r"|when|while|this|next)(?![a-z]))"
@@ -274,19 +264,13 @@ VAGUE_ZH = re.compile(
     r"几(?:[十百千]|万)?多?\s?(?:(?P<off>折)|块|元|毛(?!衣|巾)|刀)(?!钱?\s?(?:[?？]|呢|吗|来着|的?券|一))"
 )
 BONE = re.compile(r"腰[斩砍]|骨折价|(?<=打)骨折")
-HALF_LEFT = re.compile(
-    r"(?:(?:省|便宜|优惠|减|砍|降|少)(?:了|掉|去|出)?(?:将近|差不多|近)?|价格?减|价钱减|直接减)$"
-)
+HALF_LEFT = re.compile(r"(?:(?:省|便宜|优惠|减|砍|降|少)(?:了|掉|去|出)?(?:将近|差不多|近)?|价格?减|价钱减|直接减)$")
 HALF_RIGHT = re.compile(r"一?半\s?的?(?:价[格钱]?|钱)(?!包)")
 PAYS_ZH = re.compile(r"\s?的?(?:价[格钱]?|钱)(?!包)")
-SECOND_FREE_ZH = re.compile(
-    r"第\s?[二2]\s?[件份杯双瓶个盒支套袋包]?[^，。,.]{0,2}(?:免费|免单|不要钱|白送|0元|零元)"
-)
+SECOND_FREE_ZH = re.compile(r"第\s?[二2]\s?[件份杯双瓶个盒支套袋包]?[^，。,.]{0,2}(?:免费|免单|不要钱|白送|0元|零元)")
 COUPLE_ZH = re.compile(r"[俩仨](?=$|[，。,.!！了件哦啦])")
 COUPLE_BEFORE = re.compile(r"(?:剩|有|就|买|只|来|拍|库存)(?:下|了|这|最后)?$")
-APPROXIMATELY = re.compile(
-    r"\s?(?:出头|上下|左右|以内|不到|[几多](?=就|能|可以|拿下|带走|搞定|入手|[，。！,!]|$))"
-)
+APPROXIMATELY = re.compile(r"\s?(?:出头|上下|左右|以内|不到|[几多](?=就|能|可以|拿下|带走|搞定|入手|[，。！,!]|$))")
 FOR_FEWER = re.compile(
     r"(?P<n>two|three|four|[234]) for (?:the price of )?(?P<m>one|two|three|[123])"
     r"(?![\w%$€£]|\.\d| ?(?:dollars|bucks|usd|euros|pounds|yuan|people|persons?|days?|weeks?|hours?|hundred))"
@@ -341,9 +325,7 @@ FRACTION = re.compile(
     r"(?:(?P<whole>\d{1,3})[- ])?(?P<over>\d{1,2})/(?P<under>2|3|4|8|16)"
     r"(?=[- ]?(?:inch|foot|feet|ft|cup|lb|oz|mile|yard|kg|litre|liter))"
 )
-METRE_REST = re.compile(
-    r"(?:\d{1,2}|[一二三四五六七八九]{1,2})(?![\d.%元块件个种色款条米一二三四五六七八九十])"
-)
+METRE_REST = re.compile(r"(?:\d{1,2}|[一二三四五六七八九]{1,2})(?![\d.%元块件个种色款条米一二三四五六七八九十])")
 BELOW_ZERO = re.compile(r"(?:(?<![\da-z度°])-|零下|(?<![a-z])minus |(?<![a-z])negative )\s?$")
 CUP_SIZE = re.compile(
     r"(?P<size>(?:3[0-8]|4[0-4]|[67]5|[789]0|85)(?:a{1,2}|b|d{1,2}|e|f"

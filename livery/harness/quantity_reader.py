@@ -87,9 +87,7 @@ class Reader(Amounts):
         value = tidy(p.NUMERIC_SIGNS[self.low[start]])
         m = p.FRACTION_OFF.match(self.low, start + 1) if value < 1 else None
         if m:
-            return self._add(
-                "percent", 100 - 100 * value if m.group("pays") else 100 * value, "off", start, m.end()
-            )
+            return self._add("percent", 100 - 100 * value if m.group("pays") else 100 * value, "off", start, m.end())
         return self._number(start, Number(value, start + 1))
 
     def _vague(self, word: str, start: int, end: int) -> int:
@@ -127,14 +125,10 @@ class Reader(Amounts):
             return self._add("money", 2000 if unit == "twenty" else 5000, "", start, m.end())
         u = UNITS[unit]
         if u.kind == "money":
-            return self._add(
-                "money", round(u.factor * (150 if m.group("half") else 100)), u.unit, start, m.end()
-            )
+            return self._add("money", round(u.factor * (150 if m.group("half") else 100)), u.unit, start, m.end())
         if u.kind == "duration" and not p.AN_UNIT_CUE.search(low[max(0, start - 8) : start]):
             return m.end()
-        return self._add(
-            cast(Kind, u.kind), u.factor * (1.5 if m.group("half") else 1), u.unit, start, m.end()
-        )
+        return self._add(cast(Kind, u.kind), u.factor * (1.5 if m.group("half") else 1), u.unit, start, m.end())
 
     def _english(self, word: str, start: int) -> int:
         low = self.low
@@ -188,14 +182,10 @@ class Reader(Amounts):
             m = p.CHINESE_SIZE.match(low, start)
             if m is None:
                 return start + 1
-            return self._add(
-                "size", p.CHINESE_SIZES[m.group("s")] if m.group("s") else "FREE", "", start, m.end()
-            )
+            return self._add("size", p.CHINESE_SIZES[m.group("s")] if m.group("s") else "FREE", "", start, m.end())
         if c == "对":
             return (
-                self._add("percent", 50, "off", start, start + 2)
-                if low[start + 1 : start + 2] == "折"
-                else start + 1
+                self._add("percent", 50, "off", start, start + 2) if low[start + 1 : start + 2] == "折" else start + 1
             )
         if c in "买拍":
             m = p.BUY_ZH.match(low, start)
@@ -205,9 +195,7 @@ class Reader(Amounts):
             if m is None:
                 return start + 1
             kind: Kind = "percent" if m.group("off") else "money"
-            return self._add(
-                kind, 70 if m.group("off") else 300, "off" if m.group("off") else "", start, m.end()
-            )
+            return self._add(kind, 70 if m.group("off") else 300, "off" if m.group("off") else "", start, m.end())
         if c in "俩仨":
             if p.COUPLE_ZH.match(low, start) and p.COUPLE_BEFORE.search(low[max(0, start - 4) : start]):
                 return self._add("count", 2 if c == "俩" else 3, "piece", start, start + 1)
@@ -225,9 +213,7 @@ class Reader(Amounts):
                     return self._add("percent", 50, "off", start, at)
         if c == "双":
             if low.startswith(("双十一", "双十二"), start):
-                return self._add(
-                    "campaign", "1111" if low[start + 2] == "一" else "1212", "", start, start + 3
-                )
+                return self._add("campaign", "1111" if low[start + 2] == "一" else "1212", "", start, start + 3)
             return start + 1
         if c == "第":
             free = p.SECOND_FREE_ZH.match(low, start)
@@ -272,9 +258,7 @@ class Reader(Amounts):
             return self._add("phone", raw, "", start, end)
         following = low[end : end + 1]
         # Shapes that are read whole.
-        if (len(raw) == 4 and raw[:2] in ("19", "20") and following in ("-", "/", ".", "年", " ")) or len(
-            raw
-        ) > 5:
+        if (len(raw) == 4 and raw[:2] in ("19", "20") and following in ("-", "/", ".", "年", " ")) or len(raw) > 5:
             m = p.ISO.match(low, start)
             if m:
                 month, day = m.group("m") or m.group("m2"), m.group("d") or m.group("d2")
@@ -318,9 +302,7 @@ class Reader(Amounts):
                 return end + 5
         if following == "/" and (part := p.PART_OFF_DIGITS.match(low, start)):
             share = 100 * int(part.group("over")) / int(part.group("under"))
-            return self._add(
-                "percent", 100 - share if part.group("pays") else share, "off", start, part.end()
-            )
+            return self._add("percent", 100 - share if part.group("pays") else share, "off", start, part.end())
         if following == " " and raw in "234" and (offer := p.FOR_FEWER.match(low, start)):
             return self._for_fewer(offer, start)
         if following in ("/", "-", " ") and (fraction := p.FRACTION.match(low, start)):
@@ -343,11 +325,7 @@ class Reader(Amounts):
 
     def _scale_holds(self, scale: re.Match[str], raw: str) -> bool:
         if scale.group("w"):
-            return (
-                self.chinese
-                and self.text[scale.end() - 1] == "w"
-                and not p.W_IS_WATT.match(self.low, scale.end())
-            )
+            return self.chinese and self.text[scale.end() - 1] == "w" and not p.W_IS_WATT.match(self.low, scale.end())
         if scale.group("k"):
             return not (
                 raw in ("2", "4", "8")
@@ -435,15 +413,11 @@ class Reader(Amounts):
         if kind == "size" and self._measured(start, n):  # "Size: 183 x 66 cm"
             kind = ""
         if kind in ("region", "size") and value < 400:
-            return self._size(
-                start, value, end, cue.group(kind).split()[0] if cue and kind == "region" else ""
-            )  # type: ignore[union-attr]
+            return self._size(start, value, end, cue.group(kind).split()[0] if cue and kind == "region" else "")  # type: ignore[union-attr]
         m = p.SIZE_AFTER.match(low, end)
         if m:
             region = m.group().strip()
-            return self._add(
-                "size", plain(value), region if region in ("eu", "us", "uk") else "", start, m.end()
-            )
+            return self._add("size", plain(value), region if region in ("eu", "us", "uk") else "", start, m.end())
         if n.second >= 0:
             return self._spoken_price(start, n)
         if nxt == "个" and low.startswith("半", end + 1) and (part := UNIT_PATTERN.match(low, end + 2)):
@@ -478,13 +452,7 @@ class Reader(Amounts):
             return p.ALNUM_REST.match(low, end).end()  # type: ignore[union-attr]
         if kind == "price" and not (n.word and value < 10 and self.low[start].isascii()):  # "if only one"
             return self._money(start, start, n, "")
-        if (
-            "." in n.raw
-            and len(n.raw) - n.raw.index(".") == 3
-            and not n.scaled
-            and n.raw[0].isdigit()
-            and not n.word
-        ):
+        if "." in n.raw and len(n.raw) - n.raw.index(".") == 3 and not n.scaled and n.raw[0].isdigit() and not n.word:
             return self._money(start, start, n, "")
         if n.word and not n.scaled:
             if len(n.raw) >= 3 and n.raw.isalpha() and not _counting(n.raw):
@@ -503,12 +471,7 @@ class Reader(Amounts):
             unit = UNITS["gb"]
         if raw_unit in ("pound", "pounds") and p.PRICE_WORD.search(left):
             return self._money(start, start, n, "GBP", at)
-        if (
-            raw_unit == "w"
-            and self.chinese
-            and self.text[at - 1] == "w"
-            and not p.W_IS_WATT.match(self.low, at)
-        ):
+        if raw_unit == "w" and self.chinese and self.text[at - 1] == "w" and not p.W_IS_WATT.match(self.low, at):
             return self._add("number", value * 10_000, "", start, at)
         if n.word and value == 1 and unit.kind == "count" and n.raw:
             # 一 is an article more often than a number.

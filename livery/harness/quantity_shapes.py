@@ -28,9 +28,7 @@ Kind = Literal[
     "phone",
     "campaign",
 ]
-FACTUAL: frozenset[str] = frozenset(
-    {"money", "percent", "count", "measure", "size", "date", "duration", "number"}
-)
+FACTUAL: frozenset[str] = frozenset({"money", "percent", "count", "measure", "size", "date", "duration", "number"})
 """Kinds that claim something about the shop."""
 
 

@@ -157,15 +157,11 @@ class FolderReader:
                 found.append(path)
             else:
                 expected = " or ".join(f"*{s}" for s in suffixes)
-                self.warn(
-                    self.shown(folder, path.name), f"expected only {expected} here; ignored", "file-ignored"
-                )
+                self.warn(self.shown(folder, path.name), f"expected only {expected} here; ignored", "file-ignored")
         return found
 
     def warn(self, path: str, message: str, code: str, field: str = "", line: int = 0) -> None:
-        self.problems.append(
-            Problem(path=path, field=field, line=line, message=message, severity="warning", code=code)
-        )
+        self.problems.append(Problem(path=path, field=field, line=line, message=message, severity="warning", code=code))
 
     def template(self, text: str, source: YamlSource, field: str, line: int = 0) -> None:
         """Check a Jinja template's syntax."""
@@ -176,9 +172,7 @@ class FolderReader:
             # A block scalar's text starts on the line below its key.
             at = start + fault.lineno - (1 if line else 0 if "\n" in text else 1)
             message = f"not a valid Jinja template: {fault.message}"
-            self.faults.append(
-                Problem(path=source.path, field=field, line=at, message=message, code="template-syntax")
-            )
+            self.faults.append(Problem(path=source.path, field=field, line=at, message=message, code="template-syntax"))
 
     def ordered(
         self, folder: str, found: Mapping[str, _K | None], order: Sequence[str] | None, known: bool
@@ -191,9 +185,7 @@ class FolderReader:
         for i, key in enumerate(order):
             place = f"{folder}[{i}]"
             if key in seen:
-                self.faults.append(
-                    source.problem(f"found {key!r} twice", field=place, code="order-duplicate")
-                )
+                self.faults.append(source.problem(f"found {key!r} twice", field=place, code="order-duplicate"))
             elif key not in found:
                 message = f"found {key!r}{closest(key, found)}; expected {one_of(found)}"
                 self.faults.append(source.problem(message, field=place, code="order-unknown"))
@@ -205,9 +197,7 @@ class FolderReader:
             self.warn(where, message, "file-not-listed")
         return tuple(c for key in dict.fromkeys(order) if (c := found.get(key)) is not None)
 
-    def add(
-        self, folder: str, found: dict[str, _K | None], key: str, component: _K | None, source: YamlSource
-    ) -> None:
+    def add(self, folder: str, found: dict[str, _K | None], key: str, component: _K | None, source: YamlSource) -> None:
         if key in found:
             first = self.sources[f"{folder}/{key}"].path
             message = f"found the key {key!r} a second time (first in {first}); expected one"
@@ -223,12 +213,8 @@ class FolderReader:
         for component in components:
             source = self.sources[f"{folder}/{component.key}"]
             if component.name in first:
-                message = (
-                    f"found the name {component.name!r} a second time (first in {first[component.name]})"
-                )
-                problems.append(
-                    source.problem(message, field="name", code="name-duplicate", severity=severity)
-                )
+                message = f"found the name {component.name!r} a second time (first in {first[component.name]})"
+                problems.append(source.problem(message, field="name", code="name-duplicate", severity=severity))
             first.setdefault(component.name, source.path)
 
     # ---------------------------------------------------------------------------------- each kind
@@ -268,9 +254,7 @@ class FolderReader:
         for path in self.files("prompt", [".md"]):
             key, shown = _stem(path), self.shown("prompt", path.name)
             text = self.text(path, shown)
-            section, source = (
-                (None, YamlSource(shown, None)) if text is None else self.section(key, shown, text)
-            )
+            section, source = (None, YamlSource(shown, None)) if text is None else self.section(key, shown, text)
             self.add("prompt", found, key, section, source)
         return found
 
@@ -387,9 +371,7 @@ class FolderReader:
                 self.add("hooks", found, _stem(path), hook, source)
         return dict(sorted(found.items()))
 
-    def yaml_hook(
-        self, source: YamlSource, fields: dict[str, Any], python: Mapping[str, Path]
-    ) -> Hook | None:
+    def yaml_hook(self, source: YamlSource, fields: dict[str, Any], python: Mapping[str, Path]) -> Hook | None:
         kinds = [k for k in ("builtin", "rules", "python") if k in fields]
         unknown = fields.keys() - set(_HOOK_FIELDS)
         for name in unknown:
@@ -470,9 +452,7 @@ class FolderReader:
                 values[name.lower()] = ast.literal_eval(value)
             except ValueError:
                 message = "found an expression; expected a literal (it is read, never run)"
-                self.faults.append(
-                    Problem(path=shown, field=name, line=line, message=message, code="hook-constant")
-                )
+                self.faults.append(Problem(path=shown, field=name, line=line, message=message, code="hook-constant"))
         return text, values, YamlSource(shown, None, lines)
 
 
@@ -522,9 +502,7 @@ def _assignments(tree: ast.Module) -> Iterable[tuple[str, ast.expr, int]]:
         match node:
             case ast.Assign(targets=[ast.Name(id=name)], value=value) if name in _HOOK_CONSTANTS:
                 yield name, value, node.lineno
-            case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value) if (
-                name in _HOOK_CONSTANTS
-            ):
+            case ast.AnnAssign(target=ast.Name(id=name), value=ast.expr() as value) if name in _HOOK_CONSTANTS:
                 yield name, value, node.lineno
             case _:
                 pass

@@ -87,9 +87,7 @@ def load_skill_folder(path: Path, *, shown: str = "") -> tuple[Skill | None, lis
         message = "found no SKILL.md; expected one in every skill's folder"
         return None, [Problem(path=shown, message=message, code="skill-skipped-no-file")]
     reader = _SkillReader(f"{shown}/{manifest.name}")
-    folder_name = unicodedata.normalize(
-        "NFC", path.resolve().name if path.name in ("", ".", "..") else path.name
-    )
+    folder_name = unicodedata.normalize("NFC", path.resolve().name if path.name in ("", ".", "..") else path.name)
     try:
         text = read_text(manifest, reader.path)
     except InputError as fault:
@@ -139,17 +137,13 @@ class _SkillReader:
         front = self.source.value
         if not isinstance(front, dict):
             found = shown_value(front)
-            self.skip(
-                "yaml", f"found {found}; expected a mapping with name and description", parts.first_line
-            )
+            self.skip("yaml", f"found {found}; expected a mapping with name and description", parts.first_line)
             return None
         self.problems.extend(self.source.duplicate_problems(code="skill-duplicate-key", severity="warning"))
         return self.fields(dict(front), folder_name, parts.body)  # pyright: ignore[reportUnknownArgumentType]
 
     def skip(self, code: str, message: str, line: int = 0) -> None:
-        self.problems.append(
-            Problem(path=self.path, line=line, message=message, code=f"skill-skipped-{code}")
-        )
+        self.problems.append(Problem(path=self.path, line=line, message=message, code=f"skill-skipped-{code}"))
 
     def parse(self, text: str, first_line: int) -> bool:
         try:
@@ -164,9 +158,7 @@ class _SkillReader:
             except InputError:
                 pass  # what is wrong with the author's own text is what they can act on
             else:
-                message = (
-                    "found text that YAML reads as something else (an unquoted colon?); read it as quoted"
-                )
+                message = "found text that YAML reads as something else (an unquoted colon?); read it as quoted"
                 self.warn("skill-unquoted", message, line=first.line)
                 return True
         self.skip("yaml", first.message, first.line)
@@ -175,14 +167,10 @@ class _SkillReader:
     def fields(self, front: dict[str, Any], folder_name: str, body: str) -> dict[str, Any] | None:
         description = self.text(front.pop("description", None), "description")
         if not description:
-            self.skip(
-                "no-description", "found no description; expected 1-1024 characters", self.source.line("")
-            )
+            self.skip("no-description", "found no description; expected 1-1024 characters", self.source.line(""))
             return None
         if len(description) > DESCRIPTION_CHARS:
-            message = (
-                f"found {len(description)} characters; expected at most {DESCRIPTION_CHARS} (kept whole)"
-            )
+            message = f"found {len(description)} characters; expected at most {DESCRIPTION_CHARS} (kept whole)"
             self.warn("skill-description-long", message, "description")
         name = self.name(front.pop("name", None), folder_name)
         metadata = self.metadata(front.pop("metadata", None))
@@ -228,9 +216,7 @@ class _SkillReader:
                 return ""  # nothing a policy could choose the skill by
             self.warn("skill-field-type", f"found {shown_value(value)}; expected text", field)
             return json.dumps(value, ensure_ascii=False)
-        self.warn(
-            "skill-field-type", f"found {shown_value(value)}; expected text (put quotes around it)", field
-        )
+        self.warn("skill-field-type", f"found {shown_value(value)}; expected text (put quotes around it)", field)
         return json.dumps(value)
 
     def name(self, value: Any, folder_name: str) -> str:
@@ -242,18 +228,14 @@ class _SkillReader:
         for code, message in name_faults(name):
             self.warn(code, message, "name")
         if unicodedata.normalize("NFKC", name) != unicodedata.normalize("NFKC", folder_name):
-            self.warn(
-                "skill-name-mismatch", f"found {name!r}; expected the folder's name {folder_name!r}", "name"
-            )
+            self.warn("skill-name-mismatch", f"found {name!r}; expected the folder's name {folder_name!r}", "name")
         return name
 
     def metadata(self, value: Any) -> dict[str, str]:
         if value is None:
             return {}
         if not isinstance(value, dict):
-            self.warn(
-                "skill-field-type", f"found {shown_value(value)}; expected a mapping of text", "metadata"
-            )
+            self.warn("skill-field-type", f"found {shown_value(value)}; expected a mapping of text", "metadata")
             return {"metadata": value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)}
         found: dict[str, str] = {}
         for key, item in dict[str, Any](value).items():  # pyright: ignore[reportUnknownArgumentType]
@@ -394,9 +376,7 @@ def read_skill_file(skill: Skill, relative_path: str) -> SkillFile:
         or ".." in folded.split("/")
     )
     if outside:
-        message = (
-            f"found {relative_path!r}; expected a path inside the skill's folder, such as references/faq.md"
-        )
+        message = f"found {relative_path!r}; expected a path inside the skill's folder, such as references/faq.md"
         raise InputError.at(skill.name, message, code="skill-file-outside")
     wanted = "/".join(part for part in decoded.split("/") if part not in ("", "."))
     for file in skill.files:
@@ -534,9 +514,7 @@ def match_skills(query: str, skills: Iterable[Skill]) -> list[SkillMatch]:
     pool: Sequence[Skill] = tuple(skills)
     described = [_features(f"{_spaced(s.name)} {catalogue_description(s)}") for s in pool]
     wanted = _features(_spaced(query))
-    weight = {
-        t: w * math.log(1 + len(pool) / (0.5 + sum(t in d for d in described))) for t, w in wanted.items()
-    }
+    weight = {t: w * math.log(1 + len(pool) / (0.5 + sum(t in d for d in described))) for t, w in wanted.items()}
     total = sum(weight.values())
     spelled = _spaced(query)
     matches: list[SkillMatch] = []

@@ -123,9 +123,7 @@ class _Builder:
 
     def fault(self, node: Node, name: str, message: str) -> None:
         line = self.line_of(node)
-        self.problems.append(
-            Problem(path=self.path, field=name, line=line, message=message, code="yaml-unsupported")
-        )
+        self.problems.append(Problem(path=self.path, field=name, line=line, message=message, code="yaml-unsupported"))
 
     def build(self, node: Node, name: str, as_text: bool = False) -> Any:
         self._count += 1
@@ -227,9 +225,7 @@ def parse_yaml(text: str, path: str, *, first_line: int = 1, text_under: Collect
 def dump_yaml(value: Any) -> str:
     """Block-style YAML that `parse_yaml` reads back as ``value`` (JSON values; mapping order is kept)."""
     # width: a folded line would be the same value, but a worse diff.
-    return yaml.dump(
-        value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=10_000, default_flow_style=False
-    )
+    return yaml.dump(value, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=10_000, default_flow_style=False)
 
 
 # -------------------------------------------------------------------------------- text and front matter

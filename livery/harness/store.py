@@ -131,8 +131,7 @@ class ReleaseStore:
                 connection.execute(sa.insert(META), rows)
             elif found > SCHEMA:
                 raise StoreError(
-                    f"the release store {self.shown_url} has schema {found}; this livery knows {SCHEMA}: "
-                    "update it"
+                    f"the release store {self.shown_url} has schema {found}; this livery knows {SCHEMA}: update it"
                 )
 
     # ------------------------------------------------------------------------------ transactions
@@ -151,9 +150,7 @@ class ReleaseStore:
                 # On PostgreSQL this row is the lock; SQLite's BEGIN IMMEDIATE took one already.
                 connection.execute(sa.select(META).where(META.c.name == "routing").with_for_update())
                 yield connection, self._clock()
-                connection.execute(
-                    sa.update(META).where(META.c.name == "routing").values(number=META.c.number + 1)
-                )
+                connection.execute(sa.update(META).where(META.c.name == "routing").values(number=META.c.number + 1))
                 if connection.dialect.name == "postgresql":
                     connection.execute(sa.text(f"NOTIFY {NOTIFY}"))
         except SQLAlchemyError as error:
@@ -348,9 +345,7 @@ class ReleaseStore:
             if to is None:
                 history = _history(log)
                 if len(history) <= steps:
-                    raise StoreError(
-                        f"channel {channel!r} has {len(history) - 1} earlier releases, not {steps}"
-                    )
+                    raise StoreError(f"channel {channel!r} has {len(history) - 1} earlier releases, not {steps}")
                 to = history[-1 - steps]
             elif all(entry.release != to for entry in log):
                 raise StoreError(f"channel {channel!r} never pointed at {to!r}; publish it instead")

@@ -130,8 +130,7 @@ _TABLE: dict[tuple[str, str, int | float], str] = {
         "measure",
         "c",
         1,
-    ): "°c ℃ 摄氏度 degrees@celsius degrees@c celsius °f ℉ degrees@fahrenheit degrees@f fahrenheit"
-    " degrees degree ° 度",
+    ): "°c ℃ 摄氏度 degrees@celsius degrees@c celsius °f ℉ degrees@fahrenheit degrees@f fahrenheit degrees degree ° 度",
     ("measure", "lm", 1): "lumen lumens lm 流明",
     ("measure", "db", 1): "db decibel decibels 分贝",
     ("measure", "bar", 1): "bar bars",
@@ -283,9 +282,7 @@ def _pattern() -> re.Pattern[str]:
         closing = r"(?![a-z0-9])" if word[-1].isascii() and word[-1].isalpha() else ""
         return re.escape(word) + closing + guard
 
-    return re.compile(
-        r"(?:\s(?=\S)|-(?=[a-z])|)(" + "|".join([*map(one, ascii_words), *map(one, others)]) + ")"
-    )
+    return re.compile(r"(?:\s(?=\S)|-(?=[a-z])|)(" + "|".join([*map(one, ascii_words), *map(one, others)]) + ")")
 
 
 UNIT_PATTERN = _pattern()

@@ -93,9 +93,7 @@ def _publish(
     try:
         loaded = load_harness(path)
         harness = loaded.harness
-        found = lint(
-            harness, loaded.problems, operations=operations, builtins=BUILTINS, sources=loaded.sources
-        )
+        found = lint(harness, loaded.problems, operations=operations, builtins=BUILTINS, sources=loaded.sources)
         problems, release = tuple(found), harness_digest(harness)
         if has_errors(found):
             return WatchEvent(kind="rejected", path=shown, release=release, problems=problems)
@@ -110,6 +108,4 @@ def _publish(
     except (OSError, StoreError) as error:  # a file that is being replaced, a store that is away
         problem = Problem(path=shown, message=str(error), code="watch")
         return WatchEvent(kind="rejected", path=shown, problems=(problem,))
-    return WatchEvent(
-        kind="published", path=shown, release=release, publication=publication, problems=problems
-    )
+    return WatchEvent(kind="published", path=shown, release=release, publication=publication, problems=problems)

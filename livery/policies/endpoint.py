@@ -127,9 +127,7 @@ class EndpointPolicy:
                     await self._sleep(wait)
         except TimeoutError:
             last = f" (last fault: {_said(fault)})" if fault else ""
-            raise PolicyTimeout(
-                f"{self.uri}: no complete turn within {request.timeout_s:.2f} s{last}"
-            ) from None
+            raise PolicyTimeout(f"{self.uri}: no complete turn within {request.timeout_s:.2f} s{last}") from None
         raise PolicyUnavailable(f"{self.uri}: {_said(fault)}") from None
 
     async def warm(self, messages: tuple[PromptMessage, ...], session: str = "") -> None:
@@ -246,9 +244,7 @@ def chat_messages(messages: tuple[PromptMessage, ...], *, native: bool) -> list[
     """Messages of the OpenAI protocol. Marks of chat formats in untrusted text are made harmless either way:
     a server tokenises the whole rendered template, and would take them for its own."""
     if not native:
-        return [
-            dict(zip(("role", "content"), wire.message_text(message), strict=True)) for message in messages
-        ]
+        return [dict(zip(("role", "content"), wire.message_text(message), strict=True)) for message in messages]
     out: list[dict[str, Any]] = []
     for message in messages:
         entry: dict[str, Any] = {"role": message.role, "content": message.content}
@@ -328,9 +324,7 @@ class _Received:
         native = self._calls(first_call, {c.id for m in request.messages for c in m.calls})
         parsed = wire.parse_turn(self._content, first_call=first_call + len(native))
         broken = next((c for c in native if wire.malformed_text(c) is not None), None)
-        fault = parsed.malformed or (
-            f"the arguments of {broken.name} are not a JSON object" if broken else ""
-        )
+        fault = parsed.malformed or (f"the arguments of {broken.name} are not a JSON object" if broken else "")
         calls = (*native, *parsed.calls)
         whole = wire.ParsedTurn(
             reasoning="\n".join(filter(None, (self._reasoning.strip(), parsed.reasoning))),
@@ -362,9 +356,7 @@ class _Received:
                 value = json.loads(part.arguments or "{}")
             except (json.JSONDecodeError, RecursionError):
                 value = None
-            read = (
-                cast("dict[str, Any]", value) if isinstance(value, dict) else {wire.MALFORMED: part.arguments}
-            )
+            read = cast("dict[str, Any]", value) if isinstance(value, dict) else {wire.MALFORMED: part.arguments}
             calls.append(ToolCall(id=call_id, name=part.name, arguments=read))
         return tuple(calls)
 

@@ -68,9 +68,7 @@ class Engine:
         it.
     """
 
-    def __init__(
-        self, model: Path, *, loras: Adapters = (), threads: int, slots: int = 1, context: int = 4096
-    ) -> None:
+    def __init__(self, model: Path, *, loras: Adapters = (), threads: int, slots: int = 1, context: int = 4096) -> None:
         header = read_header(model)
         self.vocabulary = header.vocabulary()
         start, end = self.vocabulary.special(START), self.vocabulary.special(END)
@@ -244,9 +242,7 @@ class _Stream:
             return
         self._logprobs = None
         whole, last = text.encode(), self._engine.vocabulary.bytes_of[token]
-        held = (
-            self._engine.vocabulary.fill(whole.removesuffix(last), missing) if whole.endswith(last) else None
-        )
+        held = self._engine.vocabulary.fill(whole.removesuffix(last), missing) if whole.endswith(last) else None
         self._ids = None if held is None else [*self._ids, *held]
 
     def result(self) -> Generated:

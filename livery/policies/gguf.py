@@ -93,9 +93,7 @@ class GgufHeader:
         byte_of = _byte_alphabet()
         normal = 1
         spelled = tuple(
-            bytes(byte_of.get(c, 0) for c in text)
-            if kind == normal and all(c in byte_of for c in text)
-            else b""
+            bytes(byte_of.get(c, 0) for c in text) if kind == normal and all(c in byte_of for c in text) else b""
             for text, kind in zip(tokens, kinds, strict=True)
         )
         return Vocabulary(tuple(tokens), spelled, {b: i for i, b in enumerate(spelled) if b})
@@ -117,18 +115,14 @@ def read_header(path: Path) -> GgufHeader:
     """
     with path.open("rb") as file:
         if file.read(4) != b"GGUF":
-            raise InputError.at(
-                path, "expected a GGUF model file (it does not begin with 'GGUF')", code="gguf-magic"
-            )
+            raise InputError.at(path, "expected a GGUF model file (it does not begin with 'GGUF')", code="gguf-magic")
         try:
             version, _, fields = struct.unpack("<IQQ", file.read(20))
             if version not in (2, 3):
                 raise InputError.at(path, f"GGUF version {version}; expected 2 or 3", code="gguf-version")
             return GgufHeader({_string(file): _value(file, _u32(file)) for _ in range(fields)})
         except (struct.error, KeyError, UnicodeDecodeError) as error:
-            raise InputError.at(
-                path, f"the GGUF header cannot be read ({error})", code="gguf-header"
-            ) from error
+            raise InputError.at(path, f"the GGUF header cannot be read ({error})", code="gguf-header") from error
 
 
 def _u32(file: BinaryIO) -> int:

@@ -194,9 +194,7 @@ class _Schema:
                 return self._any(node[key], node)
         if len(node.get("allOf", ())) == 1:
             return self._value({**{k: v for k, v in node.items() if k != "allOf"}, **node["allOf"][0]})
-        kind = node.get("type") or (
-            "object" if "properties" in node else "array" if "items" in node else None
-        )
+        kind = node.get("type") or ("object" if "properties" in node else "array" if "items" in node else None)
         if isinstance(kind, list):
             return self._any([{"type": k} for k in cast("list[str]", kind)], node)
         match kind:
@@ -217,9 +215,7 @@ class _Schema:
 
     def _any(self, ways: Sequence[Any], node: Mapping[str, Any]) -> str:
         """Alternatives; what stands beside ``anyOf`` holds for each of them."""
-        shared = {
-            k: v for k, v in node.items() if k not in ("anyOf", "oneOf", "type", "description", "title")
-        }
+        shared = {k: v for k, v in node.items() if k not in ("anyOf", "oneOf", "type", "description", "title")}
         bodies = [self._value({**shared, **w} if isinstance(w, Mapping) else w) for w in ways]
         return self._rules.named(" | ".join(dict.fromkeys(bodies)))
 
@@ -246,11 +242,7 @@ class _Schema:
         high = max(low, min(high, longest))
         if high == 0:
             return quoted('""')
-        return (
-            "string"
-            if (low, high) == (0, longest)
-            else self._rules.named(f'"\\"" char{{{low},{high}}} "\\""')
-        )
+        return "string" if (low, high) == (0, longest) else self._rules.named(f'"\\"" char{{{low},{high}}} "\\""')
 
     def _array(self, node: Mapping[str, Any]) -> str:
         low = int(node.get("minItems", 0))
@@ -267,8 +259,7 @@ class _Schema:
             return '"{}"' if node.get("additionalProperties") is False else "inner-object"
         required = set(node.get("required", ()))
         members = [
-            (f"{quoted(_json(name) + ': ')} {self._value(sub)}", name in required)
-            for name, sub in properties.items()
+            (f"{quoted(_json(name) + ': ')} {self._value(sub)}", name in required) for name, sub in properties.items()
         ]
         return self._rules.named(f'"{{" {self._members(members)} "}}"')
 

@@ -134,8 +134,7 @@ class _Course:
         for link in links[:2]:
             call = self._call(purpose, links=(link,)) or self._call("product", links=(link,))
             refused = any(
-                d.purpose == purpose and not d.result.ok and link in map(str, d.arguments.values())
-                for d in self.done
+                d.purpose == purpose and not d.result.ok and link in map(str, d.arguments.values()) for d in self.done
             )
             calls.append(call)
             if refused:  # there may be no such variant: what it does come in
@@ -160,9 +159,7 @@ class _Course:
         tool = "search" if "search" in self.tools else "product"
         return [self._call(tool, query=words, name=words) for words in self.scene.items]
 
-    def _call(
-        self, purpose: str, *, links: Sequence[str] = (), query: str = "", name: str = ""
-    ) -> Planned | None:
+    def _call(self, purpose: str, *, links: Sequence[str] = (), query: str = "", name: str = "") -> Planned | None:
         tool = self.tools.get(purpose)
         if tool is None:
             return None
@@ -191,6 +188,4 @@ class _Course:
         return tool.name, arguments
 
 
-_PRESENT = (
-    r"\b(?:recommend|suggest|gifts?|presents?|mom|mum|dad|friend|wife|husband|kids?)\b|推荐个?|礼物|送\w?"
-)
+_PRESENT = r"\b(?:recommend|suggest|gifts?|presents?|mom|mum|dad|friend|wife|husband|kids?)\b|推荐个?|礼物|送\w?"

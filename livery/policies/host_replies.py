@@ -51,9 +51,7 @@ class Replies:
                 )
                 said = sorry if self.found.ok("handoff") else ""
             case "identity":
-                said = self.found.faq_answer() or self.words(
-                    "我是直播间的AI主播。", "I am the AI host of this room."
-                )
+                said = self.found.faq_answer() or self.words("我是直播间的AI主播。", "I am the AI host of this room.")
             case "policy":
                 found = [r.prose or r.value(ANSWER) for r in self.found.ok("policy")]
                 said = next((sentences(text) for text in found if text), "") or self.found.faq_answer()
@@ -129,9 +127,7 @@ class Replies:
 
     def _claims(self, result: Result) -> list[str]:
         """How to get the coupon that the price counts on."""
-        claims = distinct(
-            v.rstrip("。.") for k, v in result.pairs if leaf(k) == "claim" and "not_used" not in k
-        )[:1]
+        claims = distinct(v.rstrip("。.") for k, v in result.pairs if leaf(k) == "claim" and "not_used" not in k)[:1]
         if not self.zh:
             return claims
         return [c + ("优惠券" if c.endswith("领取") else "券" if c.endswith("领") else "") for c in claims]
@@ -158,9 +154,7 @@ class Replies:
         said = ""
         if size:
             fitting = self.words(f"推荐{size}码", f"size {size}")
-            off = self.words(
-                f"尺码表里没有正合适的,最接近的是{size}码", f"off the size chart, closest is {size}"
-            )
+            off = self.words(f"尺码表里没有正合适的,最接近的是{size}码", f"off the size chart, closest is {size}")
             said = self._sentence(result.name, off if nearest else fitting, reason)
         elif needs:
             wish = self.words(f"告诉我{needs},我帮您选码", f"tell me your {needs} and I will find your size")
@@ -192,16 +186,10 @@ class Replies:
         for result in self.found.ok("product"):
             if result.prose:
                 names = result.name
-                return (
-                    sentences(result.prose)
-                    if fits(self.scene.question, result.prose, apart_from=names)
-                    else ""
-                )
+                return sentences(result.prose) if fits(self.scene.question, result.prose, apart_from=names) else ""
             field, value = detail(self.scene.question, result)
             if value:
-                bare = re.match(
-                    r"points?$|selling|卖点|summary|description|规格|参数|status", field, re.IGNORECASE
-                )
+                bare = re.match(r"points?$|selling|卖点|summary|description|规格|参数|status", field, re.IGNORECASE)
                 return self._sentence(result.name, value if bare else f"{_lowered(field)} {value}")
             if re.search(r"tell me|what is|what's|介绍|是什么|讲讲", self.scene.question, re.IGNORECASE):
                 points = [v for k, v in result.pairs if re.search(r"point|selling|卖点|summary", leaf(k))]
@@ -247,9 +235,7 @@ class Replies:
             kinds = distinct(v for k, v in result.pairs if re.match(r"categor|分类|类目", leaf(k)))
             if kinds:
                 listed = self.words("、", ", ").join(kinds)
-                return self.words(
-                    f"我们有{listed},您想看哪一类?", f"We have {listed}. Which would you like to see?"
-                )
+                return self.words(f"我们有{listed},您想看哪一类?", f"We have {listed}. Which would you like to see?")
         return ""
 
     def _deals(self) -> str:

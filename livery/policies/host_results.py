@@ -121,9 +121,7 @@ def _elements(element: ElementTree.Element, prefix: str) -> list[Pair]:
     """An element's fields; siblings of one name are a list's items."""
     tags = [child.get("name", child.tag) for child in element]
     if not tags:
-        return (
-            [(prefix or element.tag, element.text.strip())] if element.text and element.text.strip() else []
-        )
+        return [(prefix or element.tag, element.text.strip())] if element.text and element.text.strip() else []
     found: list[Pair] = []
     counted: dict[str, int] = {}
     for child, tag in zip(element, tags, strict=True):

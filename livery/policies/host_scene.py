@@ -113,9 +113,7 @@ INTENTS = (
 )  # fmt: skip
 """In the order in which they are tried. The last fits everything."""
 _BY_NAME = {intent.name: intent for intent in INTENTS}
-_GREETING = re.compile(
-    r"^\W*(?:hi|hey|hello|thanks?|thank you|how are you|good \w+)\b[^?]{0,25}\?*$", re.IGNORECASE
-)
+_GREETING = re.compile(r"^\W*(?:hi|hey|hello|thanks?|thank you|how are you|good \w+)\b[^?]{0,25}\?*$", re.IGNORECASE)
 
 _CHAT_HEADING = re.compile(r"chat|viewer|comment|question|danmaku|弹幕|观众|评论|提问", re.IGNORECASE)
 _HEADING = re.compile(r"^(?:#+ *|<|\d+\. )?([^\n<>:：]{1,60})[>:：]?$")
@@ -124,9 +122,7 @@ _ANSWERED = re.compile(r"\s(?:/|→|->|=>|\|)\s")
 _ON_SCREEN = re.compile(r"(?:on screen|showing|屏幕|讲解)\D{0,20}(\d{1,4})", re.IGNORECASE)
 _NUMBERED = re.compile(r"(?:\blink|\bnumber|\bitem|\bno\.?|#)\s*(\d{1,4})\b|(\d{1,4})\s*号", re.IGNORECASE)
 _HAN_NUMBERED = re.compile(r"([一二三四五六七八九十])号")
-_BARE_NUMBER = re.compile(
-    r"(?<![A-Za-z0-9$.])(\d{1,3})(?![A-Za-z0-9.%])(?!\s*(?:cm|kg|dollars|bucks|of|x)\b)"
-)
+_BARE_NUMBER = re.compile(r"(?<![A-Za-z0-9$.])(\d{1,3})(?![A-Za-z0-9.%])(?!\s*(?:cm|kg|dollars|bucks|of|x)\b)")
 _PAIR = re.compile(r"\b(\d{1,3})\s*(?:and|or|&|,)\s*(\d{1,3})\b(?!\s*[a-z%])", re.IGNORECASE)
 _SKILL_LINE = re.compile(
     r'^[-*|]\s*([a-z0-9][a-z0-9-]{0,63})\s*[:：|]\s*(.+)$|<skill name="([^"]+)">([^<]+)<', re.MULTILINE
@@ -136,10 +132,7 @@ _POINTING = re.compile(r"\bthis\b|\bthat one\b|这[个款件]", re.IGNORECASE)
 _ANAPHOR = re.compile(r"\b(?:it|its|it's|they|them|these)\b|它", re.IGNORECASE)
 
 _NUMBERS = {
-    **{
-        w: i + 1
-        for i, w in enumerate(("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"))
-    },
+    **{w: i + 1 for i, w in enumerate(("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten"))},
     "a pair of": 2,
     "a couple of": 2,
 }
@@ -178,9 +171,7 @@ _HEIGHT = re.compile(
 _WEIGHT = re.compile(r"(\d{2,3}(?:\.\d)?)\s*(?:kg|公斤|千克)|体重\D{0,3}(\d{2,3})(?!\s*斤)", re.IGNORECASE)
 _JIN = re.compile(r"(\d{2,3})\s*斤")
 _FOOT = re.compile(r"(?:foot|feet|脚长?)\D{0,8}(\d{2}(?:\.\d)?)|(2\d\.\d)\s*cm", re.IGNORECASE)
-_USUAL = re.compile(
-    r"usually (?:wear|take)\s+(?:an?\s+)?(?:size\s+)?(\w{1,3})|平时穿\s*(\w{1,3})", re.IGNORECASE
-)
+_USUAL = re.compile(r"usually (?:wear|take)\s+(?:an?\s+)?(?:size\s+)?(\w{1,3})|平时穿\s*(\w{1,3})", re.IGNORECASE)
 _CODE = re.compile(r"\b[A-Z]{3,}\d{1,3}\b")
 _REGION = re.compile(
     r"\b(?:to|in|into)\s+(?:the\s+)?((?!me\b|it\b|my\b)[a-z][a-z .]*?)"
@@ -284,14 +275,8 @@ def read_scene(messages: Sequence[PromptMessage]) -> Scene:
 def _read(system: str, user: str) -> Scene:
     chat = _chat_block(user)
     question = read_question(user)
-    intent = (
-        INTENTS[-1] if _GREETING.match(question) else next(i for i in INTENTS if i.asked.search(question))
-    )
-    if (
-        intent.name == "product"
-        and _variant(question)
-        and re.search(r"\b(?:have|any|got|get)\b|有", question)
-    ):
+    intent = INTENTS[-1] if _GREETING.match(question) else next(i for i in INTENTS if i.asked.search(question))
+    if intent.name == "product" and _variant(question) and re.search(r"\b(?:have|any|got|get)\b|有", question):
         intent = _BY_NAME["stock"]
     links = named_links(question, intent.name)
     quantity, without = _quantity(question) if intent.name in ("price", "shipping") else (None, question)

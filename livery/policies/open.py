@@ -67,9 +67,7 @@ def open_policy(
             return open_script(rest, uri=uri)
         case _:
             known = "\n".join(f"  {form}" for form in SCHEMES.values())
-            raise InputError.at(
-                uri or "policy", f"unknown policy; expected one of\n{known}", code="policy-scheme"
-            )
+            raise InputError.at(uri or "policy", f"unknown policy; expected one of\n{known}", code="policy-scheme")
 
 
 def _no_loras(uri: str, loras: Sequence[Path]) -> None:
@@ -116,9 +114,7 @@ class _Fields:
     def count(self, name: str, default: int, *, least: int = 0) -> int:
         return int(self._number(name, default, least, int, "a whole number"))
 
-    def _number(
-        self, name: str, default: float, least: float, read: Callable[[str], float], kind: str
-    ) -> float:
+    def _number(self, name: str, default: float, least: float, read: Callable[[str], float], kind: str) -> float:
         value = next(iter(self.all(name)), None)
         if value is None:
             return default

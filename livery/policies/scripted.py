@@ -62,9 +62,7 @@ class ScriptedPolicy:
             for i, (name, arguments) in enumerate(planned)
         )
         timing = Timing(total_s=time.perf_counter() - began)
-        return PolicyTurn(
-            calls=calls, text="" if calls else reply, stop="calls" if calls else "reply", timing=timing
-        )
+        return PolicyTurn(calls=calls, text="" if calls else reply, stop="calls" if calls else "reply", timing=timing)
 
     async def warm(self, messages: tuple[PromptMessage, ...], session: str = "") -> None:
         """Nothing to prefill."""

@@ -326,9 +326,7 @@ class Intake:
 
     # ----------------------------------------------------------------------------------- the sieve
 
-    def _offer(
-        self, message: ChatMessage, arrived_at: float, now: float, *, limited: bool
-    ) -> tuple[Settled, ...]:
+    def _offer(self, message: ChatMessage, arrived_at: float, now: float, *, limited: bool) -> tuple[Settled, ...]:
         if message.id in self._seen:
             self.duplicates += 1
             return ()
@@ -384,9 +382,7 @@ class Intake:
     def _viewer_bucket(self, viewer: str, now: float) -> TokenBucket:
         bucket = self._viewers.get(viewer)
         if bucket is None:
-            bucket = TokenBucket(
-                self.config.viewer_rate, self.config.viewer_burst, self.config.viewer_burst, now
-            )
+            bucket = TokenBucket(self.config.viewer_rate, self.config.viewer_burst, self.config.viewer_burst, now)
         _remember(self._viewers, viewer, self.config.remembered_viewers, bucket)
         return bucket
 
@@ -425,9 +421,7 @@ class Intake:
         }
         if text in others:
             return others[text]
-        best = process.extractOne(
-            text, list(others), scorer=fuzz.ratio, score_cutoff=100 * self.config.near_duplicate
-        )
+        best = process.extractOne(text, list(others), scorer=fuzz.ratio, score_cutoff=100 * self.config.near_duplicate)
         return others[best[0]] if best is not None else None
 
     def _same_topic(self, group: _Group, held: _Held) -> bool:
@@ -442,11 +436,7 @@ class Intake:
         return (
             last.message.viewer == held.message.viewer
             and held.arrived_at - group.opened_at <= self.config.merge_window_s
-            and (
-                not reading.reference
-                or not last.reading.reference
-                or reading.reference == last.reading.reference
-            )
+            and (not reading.reference or not last.reading.reference or reading.reference == last.reading.reference)
             and "thanks" not in (reading.intent, last.reading.intent)
         )
 

@@ -331,8 +331,7 @@ class Journal:
                 for s in settled
             ],
             happenings=[
-                {"room": room, "at": h.at, "kind": h.kind, "body": _HAPPENING.dump_json(h).decode()}
-                for h in happenings
+                {"room": room, "at": h.at, "kind": h.kind, "body": _HAPPENING.dump_json(h).decode()} for h in happenings
             ],
         )
         if outcome:
@@ -445,9 +444,7 @@ class Journal:
         offset: int = 0,
     ) -> tuple[Trajectory, ...]:
         """Latest first."""
-        query = (
-            sa.select(_trajectories.c.body).order_by(_trajectories.c.seq.desc()).limit(limit).offset(offset)
-        )
+        query = sa.select(_trajectories.c.body).order_by(_trajectories.c.seq.desc()).limit(limit).offset(offset)
         if room:
             query = query.where(_trajectories.c.room == room)
         if route is not None:
@@ -574,9 +571,7 @@ class Journal:
         ):
             if rows:
                 mine = (table.c.room == sa.bindparam("b_room"), table.c.id == sa.bindparam("b_id"))
-                values: dict[str, Any] = {
-                    name: sa.bindparam(name) for name in rows[0] if not name.startswith("b_")
-                }
+                values: dict[str, Any] = {name: sa.bindparam(name) for name in rows[0] if not name.startswith("b_")}
                 connection.execute(table.update().where(*mine, once).values(values), rows)
         self._since_prune += len(messages) + sum(len(w.happenings) + len(w.trajectories) for w in batch)
         if self._since_prune >= _PRUNE_EVERY:
@@ -603,9 +598,7 @@ class Journal:
             ).scalar()
             return sa.or_(at < oldest, table.c.seq <= (-1 if last is None else last))
 
-        old = sa.and_(
-            stale(_messages, _messages.c.arrived_at, self.retention.messages), _messages.c.fate.is_not(None)
-        )
+        old = sa.and_(stale(_messages, _messages.c.arrived_at, self.retention.messages), _messages.c.fate.is_not(None))
         count = sa.select(_messages.c.room, _messages.c.fate, sa.func.count()).where(old)
         for room, fate, n in connection.execute(count.group_by(_messages.c.room, _messages.c.fate)).all():
             connection.execute(self._insert_once(_pruned), {"room": room, "fate": fate, "messages": 0})

@@ -158,9 +158,7 @@ async def replay(
         run = _ChatTime(config, timed, folder, busy_s, catalogue, figures, progress)
         counts = await run.play(played)
     else:
-        counts = await _at_speed(
-            played, config, timed, folder, float(speed), catalogue, speech, figures, progress
-        )
+        counts = await _at_speed(played, config, timed, folder, float(speed), catalogue, speech, figures, progress)
     seconds = sorted(timed.seconds)
     summary = Summary(
         **counts,
@@ -224,9 +222,7 @@ async def feed(
             if isinstance(event, ChatMessage):
                 await submit(replace(event, id=event.id + suffix, at=clock()))
             else:
-                await submit(
-                    replace(event, message=event.message + suffix if event.message else "", at=clock())
-                )
+                await submit(replace(event, message=event.message + suffix if event.message else "", at=clock()))
             count += 1
         round_ += 1
         await sleep(gap_s)
@@ -260,9 +256,7 @@ def _write_duplicates(path: Path, events: Iterable[ChatEvent]) -> None:
                 file.write(json.dumps(line, ensure_ascii=False) + "\n")
 
 
-def _placed(
-    events: Iterable[ChatEvent], room: str, start_at: float | None, longest_gap_s: float
-) -> list[ChatEvent]:
+def _placed(events: Iterable[ChatEvent], room: str, start_at: float | None, longest_gap_s: float) -> list[ChatEvent]:
     played: list[ChatEvent] = []
     shift = 0.0
     latest: float | None = None
@@ -455,9 +449,7 @@ async def _at_speed(
     file = folder / "journal.sqlite"
     for old in (file, file.with_name(file.name + "-wal"), file.with_name(file.name + "-shm")):
         old.unlink(missing_ok=True)
-    everything = Retention(
-        messages=10**9, requests=10**9, trajectories=10**9, happenings=10**9, max_age_s=1e12
-    )
+    everything = Retention(messages=10**9, requests=10**9, trajectories=10**9, happenings=10**9, max_age_s=1e12)
     journal = Journal(file, retention=everything, clock=clock)
     room = Room(
         config=config,

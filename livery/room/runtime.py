@@ -284,9 +284,7 @@ class Room:
         catalogue = self._catalogue()
         if catalogue is not self._named:
             self._named = catalogue
-            self._intake.set_products(
-                (n, p.link_id) for p in catalogue.products for n in (p.name, *p.aliases)
-            )
+            self._intake.set_products((n, p.link_id) for p in catalogue.products for n in (p.name, *p.aliases))
 
     # ------------------------------------------------------------------------------- one request
 
@@ -371,9 +369,7 @@ class Room:
         self._enter(active, Stage.SPEAKING)
         effects = active.trajectory.effects if active.trajectory else ()
         shown = [e.link_id for e in effects if e.kind == "show_item"]
-        said = Happening(
-            kind="spoken", at=now, viewer=lead.name, text=request.text, reply=text, request_id=request.id
-        )
+        said = Happening(kind="spoken", at=now, viewer=lead.name, text=request.text, reply=text, request_id=request.id)
         items = [Happening(kind="item", at=now, link_id=link, request_id=request.id) for link in shown]
         settled = self._intake.finish(request.id, Fate.ANSWERED, reason)
         # On disk before a word is heard: after a restart nothing is answered twice.
@@ -507,9 +503,7 @@ class Room:
             if active.stage is Stage.SPEAKING:
                 active.cut.set()
             elif not active.cancelled:
-                self._settle(
-                    self._intake.finish(active.request.id, Fate.DROPPED, "interrupted by the operator")
-                )
+                self._settle(self._intake.finish(active.request.id, Fate.DROPPED, "interrupted by the operator"))
                 self._cancel(active, "interrupted")
         if self._speech is not None:
             await self._speech.cancel()
@@ -531,9 +525,7 @@ class Room:
     def pending(self) -> tuple[Trajectory, ...]:
         """Replies that wait for approval, oldest first."""
         return tuple(
-            a.trajectory
-            for a in self._active.values()
-            if a.stage is Stage.PENDING and a.trajectory is not None
+            a.trajectory for a in self._active.values() if a.stage is Stage.PENDING and a.trajectory is not None
         )
 
     def state(self) -> RoomState:

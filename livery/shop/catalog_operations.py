@@ -128,9 +128,7 @@ def search(context: OperationContext, arguments: Search) -> Outcome:
     best = max(scores.values(), default=0.0)
     for link in sorted(scores, key=lambda link: (-scores[link], order[link])):
         product = catalogue.by_link[link]
-        if scores[link] < 0.4 * best or (
-            arguments.category and not _in_category(product, arguments.category)
-        ):
+        if scores[link] < 0.4 * best or (arguments.category and not _in_category(product, arguments.category)):
             continue
         if most is not None and _price_now(context, product) > most:
             continue
@@ -277,9 +275,7 @@ def advise_size(context: OperationContext, arguments: AdviseSize) -> Outcome:
     value["chart"] = {s: _ranges(catalogue, rows[s].ranges, advice.used) for s in advice.sizes}
     if chart.note:
         value["note"] = chart.note
-    value["stock"] = {
-        s: sum(v.stock for v in product.variants if s in v.options.values()) for s in advice.sizes
-    }
+    value["stock"] = {s: sum(v.stock for v in product.variants if s in v.options.values()) for s in advice.sizes}
     return Outcome(value=value)
 
 
@@ -291,9 +287,7 @@ def _no_chart(catalogue: Catalogue, product: Product) -> str:
 
 
 def _sizes(product: Product) -> list[set[str]]:
-    names = [
-        n for v in product.variants[:1] for n in v.options if fold(n) in ("size", "尺码", "码数", "鞋码")
-    ]
+    names = [n for v in product.variants[:1] for n in v.options if fold(n) in ("size", "尺码", "码数", "鞋码")]
     return [{v.options[n] for v in product.variants} for n in names]
 
 

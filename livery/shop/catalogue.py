@@ -139,15 +139,11 @@ class _Window(Frozen):
     @model_validator(mode="after")
     def _forwards(self) -> Self:
         if self.starts_at and self.ends_at and self.ends_at <= self.starts_at:
-            raise ValueError(
-                f"ends_at {self.ends_at.isoformat()} is not after starts_at {self.starts_at.isoformat()}"
-            )
+            raise ValueError(f"ends_at {self.ends_at.isoformat()} is not after starts_at {self.starts_at.isoformat()}")
         return self
 
     def active(self, now: datetime) -> bool:
-        return (self.starts_at is None or self.starts_at <= now) and (
-            self.ends_at is None or now < self.ends_at
-        )
+        return (self.starts_at is None or self.starts_at <= now) and (self.ends_at is None or now < self.ends_at)
 
     def upcoming(self, now: datetime) -> bool:
         return self.starts_at is not None and now < self.starts_at
@@ -411,9 +407,7 @@ def faults(catalogue: Catalogue) -> Iterator[Fault]:
     for i, promotion in enumerate(catalogue.promotions):
         for j, link in enumerate(promotion.link_ids):
             if link not in links:
-                yield Fault(
-                    ("promotions", i, "link_ids", j), f"no product has link id {link!r}", "unknown-link"
-                )
+                yield Fault(("promotions", i, "link_ids", j), f"no product has link id {link!r}", "unknown-link")
         for j, category in enumerate(promotion.categories):
             if category not in categories:
                 where = ("promotions", i, "categories", j)
@@ -422,9 +416,7 @@ def faults(catalogue: Catalogue) -> Iterator[Fault]:
             for product in (p for p in catalogue.products if promotion.covers(p)):
                 lowest = min([product.price_of(v) for v in product.variants] or [product.price])
                 if promotion.price > lowest:
-                    message = (
-                        f"{promotion.price} is over link {product.link_id}'s price {lowest} (minor units)"
-                    )
+                    message = f"{promotion.price} is over link {product.link_id}'s price {lowest} (minor units)"
                     yield Fault(("promotions", i, "price"), message, "promotion-over-price")
     for i, coupon in enumerate(catalogue.coupons):
         for j, link in enumerate(coupon.link_ids):

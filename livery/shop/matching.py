@@ -2,7 +2,8 @@
 
 English is folded (case, width, punctuation, plurals) and not stemmed further; Chinese is cut at function
 words and taken as character bigrams. Scores that leave this module are between 0 and 1: the share of a
-query's weight (IDF) that a text answers. BM25 (Robertson and Zaragoza 2009, by bm25s) orders candidates; rapidfuzz forgives spelling.
+query's weight (IDF) that a text answers. BM25 (Robertson and Zaragoza 2009, by bm25s) orders candidates; rapidfuzz
+forgives spelling.
 """
 
 from __future__ import annotations
@@ -266,9 +267,7 @@ def _near_links(catalogue: Catalogue, said: str) -> list[Product]:
     numbers = re.findall(r"\d+", unicodedata.normalize("NFKC", said))
     near = [catalogue.by_link[n] for n in (n.lstrip("0") or "0" for n in numbers) if n in catalogue.by_link]
     if not near:
-        alike = process.extract(
-            said.strip(), list(catalogue.by_link), scorer=fuzz.ratio, limit=3, score_cutoff=75
-        )
+        alike = process.extract(said.strip(), list(catalogue.by_link), scorer=fuzz.ratio, limit=3, score_cutoff=75)
         near = [catalogue.by_link[link] for link, _, _ in alike]
     near += [p for s, p in match_products(catalogue, said)[:3] if s >= 0.5]
     return list({p.link_id: p for p in near}.values())[:4]
@@ -319,9 +318,7 @@ def match_variants(product: Product, said: str) -> tuple[Variant, ...]:
             ErrorKind.NOT_FOUND,
             f"Link {product.link_id} has no variant {said.strip()!r}. {describe_options(product)}",
         )
-    found = tuple(
-        v for v in product.variants if all(v.options.get(name) in values for name, values in chosen.items())
-    )
+    found = tuple(v for v in product.variants if all(v.options.get(name) in values for name, values in chosen.items()))
     if not found:
         raise OperationError(
             ErrorKind.NOT_FOUND,
@@ -379,9 +376,7 @@ def _take_parts(values: Iterable[tuple[str, str]], chosen: dict[str, set[str]], 
     """
     left: list[str] = []
     for word in rest.split():
-        holding = [
-            (n, v) for n, v in values if n not in chosen and re.search(_bounded(word), _units(fold(v)))
-        ]
+        holding = [(n, v) for n, v in values if n not in chosen and re.search(_bounded(word), _units(fold(v)))]
         if len({n for n, _ in holding}) != 1:
             left.append(word)
             continue

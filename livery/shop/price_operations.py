@@ -146,9 +146,7 @@ def list_promotions(context: OperationContext, arguments: ListPromotions) -> Out
     catalogue, now = context.catalogue, context.now
     product = product_by_link(catalogue, arguments.link_id) if arguments.link_id else None
     promotions = [
-        p
-        for p in catalogue.promotions
-        if (p.active(now) or p.upcoming(now)) and (product is None or p.covers(product))
+        p for p in catalogue.promotions if (p.active(now) or p.upcoming(now)) and (product is None or p.covers(product))
     ]
     coupons = [
         c

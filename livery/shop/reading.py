@@ -183,9 +183,7 @@ class _Loading:
 
     def _document(self, path: Path) -> Document | None:
         if path.suffix.lower() not in (".yaml", ".yml", ".json"):
-            self._file_problem(
-                path, f"found {path.suffix or 'no suffix'}; expected .yaml or .json", "file-type"
-            )
+            self._file_problem(path, f"found {path.suffix or 'no suffix'}; expected .yaml or .json", "file-type")
             return None
         return self._guarded(read_json if path.suffix.lower() == ".json" else read_yaml, path)
 
@@ -195,9 +193,7 @@ class _Loading:
             raise InputError(self.problems)
         value: Any = document.value
         if not isinstance(value, dict):
-            raise InputError.at(
-                path, "expected fields such as store, currency, products", line=1, code="empty"
-            )
+            raise InputError.at(path, "expected fields such as store, currency, products", line=1, code="empty")
         self.raw = cast(dict[str, Any], value)
         for location, line in document.lines.items():
             self.places[location] = (path, line)
@@ -310,8 +306,7 @@ class _Loading:
             self._problem(("size_charts",), "expected a mapping of names to charts", "wrong-kind")
             named = {}
         charts = {
-            name: self._chart(chart, ("size_charts", name))
-            for name, chart in cast(dict[str, Any], named).items()
+            name: self._chart(chart, ("size_charts", name)) for name, chart in cast(dict[str, Any], named).items()
         }
         for name, chart in charts.items():
             self._check(SizeChart, chart, ("size_charts", name), ("products", "size_chart"))
@@ -319,9 +314,7 @@ class _Loading:
             chart, at = product.get("size_chart"), ("products", i, "size_chart")
             if isinstance(chart, str):
                 if chart not in charts:
-                    self._problem(
-                        at, f"no chart is called {chart!r}; there are {list(charts)}", "unknown-chart"
-                    )
+                    self._problem(at, f"no chart is called {chart!r}; there are {list(charts)}", "unknown-chart")
                     self.faulty.add(("products", i))
                 good = chart in charts and ("size_charts", chart) not in self.faulty
                 product["size_chart"] = charts[chart] if good else None
@@ -374,9 +367,7 @@ class _Loading:
             if set(money) == {"amount", "currency"} and type(money["amount"]) is int:
                 if money["currency"] == currency:
                     return money["amount"]
-                self._problem(
-                    at, f"found {money['currency']!r}; the store's currency is {currency}", "currency"
-                )
+                self._problem(at, f"found {money['currency']!r}; the store's currency is {currency}", "currency")
                 return 1
             self._problem(at, "expected an amount, or {amount: minor units, currency: ...}", "amount")
             return 1
@@ -457,9 +448,7 @@ class _Loading:
             catalogue = Catalogue.model_construct(None, **{**whole, "store": "", "currency": "USD"})
         return cast(Catalogue, catalogue), indices
 
-    def _check(
-        self, model: type[BaseModel], value: Any, at: Location, kind: tuple[str, ...]
-    ) -> BaseModel | None:
+    def _check(self, model: type[BaseModel], value: Any, at: Location, kind: tuple[str, ...]) -> BaseModel | None:
         try:
             return model.model_validate(value)
         except ValidationError as error:
@@ -473,9 +462,7 @@ class _Loading:
                 self._explain(found["type"], found["msg"], written, (*at, *inner), kind, inner)
             return None
 
-    def _explain(
-        self, code: str, text: str, found: Any, at: Location, kind: tuple[str, ...], inner: Location
-    ) -> None:
+    def _explain(self, code: str, text: str, found: Any, at: Location, kind: tuple[str, ...], inner: Location) -> None:
         if "[key]" in inner:
             at = tuple(p for p in at if p != "[key]")
             text, code = "unknown measure; " + text[0].lower() + text[1:], "unknown-field"

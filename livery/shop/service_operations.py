@@ -67,17 +67,13 @@ def quote_shipping(context: OperationContext, arguments: QuoteShipping) -> Outco
         value["free_shipping"] = True
     elif region.free_over is not None:
         value["free_over"] = dict(money_value(region.free_over, catalogue.currency))
-    days = (
-        str(region.days_min) if region.days_min == region.days_max else f"{region.days_min}-{region.days_max}"
-    )
+    days = str(region.days_min) if region.days_min == region.days_max else f"{region.days_min}-{region.days_max}"
     value["delivery"] = pick(catalogue, f"{days} days", f"{days}天")
     if shipping.cut_off:
         local = context.now.astimezone(catalogue.zone).time()
         leaves_today = local < time.fromisoformat(shipping.cut_off)
         value["cut_off"] = shipping.cut_off
-        value["leaves"] = pick(
-            catalogue, *(("today", "今天发出") if leaves_today else ("tomorrow", "明天发出"))
-        )
+        value["leaves"] = pick(catalogue, *(("today", "今天发出") if leaves_today else ("tomorrow", "明天发出")))
     if region.note:
         value["note"] = region.note
     return Outcome(value=value)
@@ -174,8 +170,7 @@ class _FaqIndex:
         self.questions = TextIndex(f.question for _, f in self.entries)
         self.texts = TextIndex(f"{f.question} {f.answer}" for _, f in self.entries)
         self.names: dict[str, frozenset[str]] = {
-            p.link_id: frozenset(t for n in (p.name, *p.aliases) for t in tokens(n))
-            for p in catalogue.products
+            p.link_id: frozenset(t for n in (p.name, *p.aliases) for t in tokens(n)) for p in catalogue.products
         }
 
     def candidates(self, query: str, wanted: set[str]) -> list[int]:
@@ -217,9 +212,7 @@ def search_faq(context: OperationContext, arguments: SearchFaq) -> Outcome:
     # With no product meant or shown, every product's answers count, each with its link id.
     light = frozenset(t for link in wanted for t in index.names[link])
     by_question, by_text = index.questions.expand(arguments.query), index.texts.expand(arguments.query)
-    scored = [
-        (index.score(by_question, by_text, i, light), i) for i in index.candidates(arguments.query, wanted)
-    ]
+    scored = [(index.score(by_question, by_text, i, light), i) for i in index.candidates(arguments.query, wanted)]
     results: list[JSON] = []
     for score, i in sorted(scored, key=lambda x: (-x[0], x[1]))[: arguments.limit]:
         if score < _LEAST:

@@ -46,9 +46,7 @@ def advise(chart: SizeChart, body: Mapping[Measure, float], usual: str = "") -> 
         # No size holds every measure: tell the two ends that the measures ask for.
         return Advice("between", (chart.rows[largest].size, chart.rows[smallest].size), used)
     fitting = [chart.rows[i].size for i in range(smallest, largest + 1)]
-    holds = [
-        row.size for row in chart.rows if all(m not in row.ranges or body[m] in row.ranges[m] for m in used)
-    ]
+    holds = [row.size for row in chart.rows if all(m not in row.ranges or body[m] in row.ranges[m] for m in used)]
     if len(holds) == 1:
         return Advice("fits", (holds[0],), used)
     same = [s for s in fitting if s.casefold() == usual.strip().casefold()]

@@ -148,9 +148,7 @@ class Asker:
         results = self.run("faq.search", {**arguments, "limit": 2})["results"]
         if not any(r["answer"] == faq.answer and r.get("link_id") == item.link_id for r in results):
             return None
-        needed = Needed(
-            operation="faq.search", arguments=arguments, free=("query",), result={"answer": faq.answer}
-        )
+        needed = Needed(operation="faq.search", arguments=arguments, free=("query",), result={"answer": faq.answer})
         question = _spoken(faq.question.rstrip("?？"))
         return self._made("product.faq", item, facts, needed, question=question)
 
@@ -260,9 +258,7 @@ class Asker:
             slots["variant"] = variant.label
         result = self.run("stock.check", arguments)
         facts = gold.stock(result, item.link_id, self.language, counted=kind == "stock.count")
-        needed = Needed(
-            operation="stock.check", arguments=arguments, free=free, result={"link_id": item.link_id}
-        )
+        needed = Needed(operation="stock.check", arguments=arguments, free=free, result={"link_id": item.link_id})
         return self._made(kind, item, facts, needed, **slots)
 
     def _size(self, item: Product) -> Question | None:
@@ -336,9 +332,7 @@ class Asker:
             slots={"topic": said},
         )
 
-    def _made(
-        self, kind: str, item: Product, facts: list[GoldFact], needed: Needed, **slots: str
-    ) -> Question:
+    def _made(self, kind: str, item: Product, facts: list[GoldFact], needed: Needed, **slots: str) -> Question:
         return Question(
             kind=kind,
             intent=Intent(kind.partition(".")[0]),

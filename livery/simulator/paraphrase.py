@@ -42,9 +42,7 @@ _LEFT_ALONE = (Intent.INJECTION, Intent.ABUSE, Intent.COMPLAINT)
 class Paraphraser:
     """Rewords messages, from a file of earlier wordings and, where there is a policy, by asking it."""
 
-    def __init__(
-        self, cache: Path, policy: Policy | None = None, *, uri: str = "", timeout_s: float = 20.0
-    ) -> None:
+    def __init__(self, cache: Path, policy: Policy | None = None, *, uri: str = "", timeout_s: float = 20.0) -> None:
         """
         Args:
             cache: JSONL file; made when the first wording is accepted.

@@ -89,14 +89,14 @@ class Needed(Frozen):
     """An operation a good answer rests on."""
 
     operation: str
-    arguments: dict[str, JSON] = {}
+    arguments: dict[str, JSON] = Field(default_factory=dict[str, JSON])
     """Must be equal in the call; arguments not named here are free. Complete: a call with just these runs."""
     instead: tuple[str, ...] = ()
     """Operations that give the same facts with the same arguments."""
     free: tuple[str, ...] = ()
     """Of ``arguments``, those that a caller words (region, variant, topic, query, reason): other words, or another
     way to say it, are as right where ``result`` holds."""
-    result: dict[str, JSON] = {}
+    result: dict[str, JSON] = Field(default_factory=dict[str, JSON])
     """Fields that a right call's result has with these values, whatever the free arguments said: at its top, or all in
     one entry of its ``results``."""
     step: int = Field(default=0, ge=0)
@@ -173,4 +173,6 @@ class Scores(Frozen):
 
     @property
     def full(self) -> bool:
-        return self.accuracy == 1 and self.effectiveness == 1 and self.tool_rationality == 1 and self.skill_selection == 1
+        return (
+            self.accuracy == 1 and self.effectiveness == 1 and self.tool_rationality == 1 and self.skill_selection == 1
+        )

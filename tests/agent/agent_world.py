@@ -36,9 +36,7 @@ class Script:
 
 
 def calls(*named: tuple[str, dict[str, Any]]) -> PolicyTurn:
-    made = tuple(
-        ToolCall(id=f"c{i}", name=name, arguments=arguments) for i, (name, arguments) in enumerate(named)
-    )
+    made = tuple(ToolCall(id=f"c{i}", name=name, arguments=arguments) for i, (name, arguments) in enumerate(named))
     return PolicyTurn(calls=made, stop="calls")
 
 
@@ -49,9 +47,7 @@ def says(text: str) -> PolicyTurn:
 LOAD = ("load_skill", {"name": "price"})
 
 
-def tool(
-    name: str, operation: str, properties: dict[str, Any], required: Sequence[str] = (), **fields: Any
-) -> Tool:
+def tool(name: str, operation: str, properties: dict[str, Any], required: Sequence[str] = (), **fields: Any) -> Tool:
     return Tool(
         key=name,
         name=name,

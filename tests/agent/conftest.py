@@ -53,8 +53,7 @@ def catalogue() -> Catalogue:
 def request_of() -> Callable[..., Request]:
     def make(*texts: str, on_screen: str = "1", **state: Any) -> Request:
         messages = tuple(
-            ChatMessage(id=f"m{i}", room="r", viewer=f"v{i}", name=f"V{i}", text=t, at=NOW)
-            for i, t in enumerate(texts)
+            ChatMessage(id=f"m{i}", room="r", viewer=f"v{i}", name=f"V{i}", text=t, at=NOW) for i, t in enumerate(texts)
         )
         room = RoomState(room="r", language="en", now=NOW, on_screen=on_screen, **state)
         return Request(id="q1", messages=messages, state=room, created_at=NOW)
@@ -78,13 +77,9 @@ def run(catalogue: Catalogue, request_of: Callable[..., Request]):
         worn = worn or harness()
         operations = operations or shop_operations()
         clocks = {"monotonic": monotonic} if monotonic else {}
-        agent = Agent(
-            policy=policy, operations=operations, catalogue=lambda: catalogue, clock=lambda: NOW, **clocks
-        )
+        agent = Agent(policy=policy, operations=operations, catalogue=lambda: catalogue, clock=lambda: NOW, **clocks)
         live = LiveHarness(worn, harness_digest(worn), operations)
-        trajectory = await agent.answer(
-            request or request_of(*(texts or ("how much is it?",))), live, channel="stable"
-        )
+        trajectory = await agent.answer(request or request_of(*(texts or ("how much is it?",))), live, channel="stable")
         return trajectory, policy
 
     return answer

@@ -76,9 +76,7 @@ async def test_chinese_is_answered_in_chinese(run, request_of):
 async def test_only_the_answer_given_becomes_evidence(run):
     trajectory, _ = await run([PolicyTimeout("x")], "is the bottle dishwasher safe")
     faq = [r for r in trajectory.context if r.operation == "faq.search"]
-    assert [r.value for r in faq] == [
-        {"question": "Is the bottle dishwasher safe?", "answer": "Yes, both parts are."}
-    ]
+    assert [r.value for r in faq] == [{"question": "Is the bottle dishwasher safe?", "answer": "Yes, both parts are."}]
 
 
 async def test_wording_that_cannot_be_rendered_is_silence_with_the_reason(run):

@@ -33,9 +33,7 @@ def test_a_faq_answer_with_a_text_field_of_its_own_is_not_collapsed():
 
 
 def test_json_renames_and_relabels_at_any_depth():
-    how = ResultFormat(
-        style="json", rename={"total": "to_pay", "off": "less"}, labels={"member": {"no": "guest"}}
-    )
+    how = ResultFormat(style="json", rename={"total": "to_pay", "off": "less"}, labels={"member": {"no": "guest"}})
     assert format_result(QUOTE, how) == (
         '{"link_id": "3", "name": "Pan", "to_pay": "$59.98", "lines": [{"reason": "2nd 50% off", "less": "$15"}], '
         '"ends_at": "18 Jun 20:00", "member": "guest"}'
@@ -77,20 +75,13 @@ def test_prose_uses_the_template_or_sentences():
 
 def test_pages_split_the_first_list():
     how = ResultFormat(style="json", page_size=2)
-    assert (
-        format_result(LIST, how, page=1)
-        == '{"items": [{"link_id": "1"}, {"link_id": "2"}], "page": 1, "pages": 3}'
-    )
+    assert format_result(LIST, how, page=1) == '{"items": [{"link_id": "1"}, {"link_id": "2"}], "page": 1, "pages": 3}'
     assert format_result(LIST, how, page=3) == '{"items": [{"link_id": "5"}], "page": 3, "pages": 3}'
     assert format_result({"items": [1]}, how) == '{"items": [1]}'
 
 
 def test_errors_keep_the_style_of_the_tool():
     error = ToolError(kind=ErrorKind.NOT_FOUND, message="no link <9>")
-    assert (
-        format_error(error, ResultFormat(style="json")) == '{"error": "not_found", "message": "no link <9>"}'
-    )
-    assert (
-        format_error(error, ResultFormat(style="xml")) == '<error kind="not_found">no link &lt;9&gt;</error>'
-    )
+    assert format_error(error, ResultFormat(style="json")) == '{"error": "not_found", "message": "no link <9>"}'
+    assert format_error(error, ResultFormat(style="xml")) == '<error kind="not_found">no link &lt;9&gt;</error>'
     assert format_error(error, ResultFormat(style="prose")) == "error (not_found): no link <9>"

@@ -54,9 +54,7 @@ async def test_calls_of_one_turn_run_side_by_side(run):
         await gate.wait()
         return Outcome(value={"met": True})
 
-    meeting = [
-        Operation(name=n, summary="", parameters={"type": "object"}, run=meet) for n in ("a.one", "a.two")
-    ]
+    meeting = [Operation(name=n, summary="", parameters={"type": "object"}, run=meet) for n in ("a.one", "a.two")]
     operations = shop_operations().joined(meeting)
     worn = harness()
     tools = [t.model_copy(update={"binding": t.binding.model_copy(update={"operation": o})}) for t, o in zip(worn.tools[:2], ("a.one", "a.two"), strict=True)]  # fmt: skip
@@ -76,13 +74,9 @@ async def test_a_failed_call_comes_back_as_data_and_its_siblings_keep_their_resu
     operations = Operations(
         [o if o.name != "catalog.get_product" else replace(o, run=boom) for o in shop_operations().values()]
     )
-    turn = calls(
-        ("qoute", {"link_id": "1"}), ("get", {"link_id": "1"}), ("quote", {}), ("quote", {"link_id": "9"})
-    )
+    turn = calls(("qoute", {"link_id": "1"}), ("get", {"link_id": "1"}), ("quote", {}), ("quote", {"link_id": "9"}))
     worn = harness(limits=Limits(rounds=4, tool_calls=9))
-    trajectory, policy = await run(
-        [turn, calls(LOAD, QUOTE), says("It is $25.")], operations=operations, worn=worn
-    )
+    trajectory, policy = await run([turn, calls(LOAD, QUOTE), says("It is $25.")], operations=operations, worn=worn)
     unknown, broken, missing, nothing, _, good = trajectory.results
     assert unknown.error.kind is ErrorKind.UNKNOWN_TOOL
     assert "quote" in unknown.error.message
@@ -126,9 +120,7 @@ async def test_a_reply_without_a_loaded_reply_skill_is_sent_back_whatever_the_ho
 
 
 async def test_a_strategy_skill_alone_does_not_allow_a_reply(run):
-    trajectory, _ = await run(
-        [calls(("load_skill", {"name": "chain"})), says("Hi."), calls(LOAD), says("Hello.")]
-    )
+    trajectory, _ = await run([calls(("load_skill", {"name": "chain"})), says("Hi."), calls(LOAD), says("Hello.")])
     assert trajectory.turns[1].feedback
     assert trajectory.reply == "Hello."
     assert trajectory.skills == ("chain", "price")
@@ -143,9 +135,7 @@ async def test_an_unknown_skill_is_answered_with_near_ones(run):
 async def test_a_skill_is_read_once_and_its_files_on_request(run):
     trajectory, _ = await run(
         [
-            calls(
-                ("load_skill", {"name": "chain"}), ("read_skill_file", {"skill": "chain", "path": "notes.md"})
-            ),
+            calls(("load_skill", {"name": "chain"}), ("read_skill_file", {"skill": "chain", "path": "notes.md"})),
             calls(("load_skill", {"name": "chain"}), ("read_skill_file", {"skill": "chain", "path": "../x"})),
             calls(LOAD),
             says("Hello."),
@@ -263,9 +253,7 @@ async def test_retries_are_capped_by_the_runtime(run):
 @pytest.mark.parametrize("channel", ["user", "system", "tool"])
 async def test_feedback_comes_by_the_channel_and_in_the_words_of_the_harness(run, channel):
     feedback = Feedback(channel=channel, template="[{{ attempt }}] {{ message }}")
-    trajectory, policy = await run(
-        [says("Hi."), calls(LOAD), says("Hello.")], worn=harness(feedback=feedback)
-    )
+    trajectory, policy = await run([says("Hi."), calls(LOAD), says("Hello.")], worn=harness(feedback=feedback))
     message = policy.seen[1].messages[-1]
     assert message.role == channel
     assert message.content == "[1] Load a reply skill before you reply. Reply skills: price."
@@ -326,9 +314,7 @@ async def test_nothing_known_is_answered_with_silence(run):
 
 
 async def test_the_policy_may_hand_over(run):
-    trajectory, _ = await run(
-        [calls(LOAD, ("staff", {"reason": "broken lid"})), says("A person will write to you.")]
-    )
+    trajectory, _ = await run([calls(LOAD, ("staff", {"reason": "broken lid"})), says("A person will write to you.")])
     assert trajectory.route is Route.HANDOFF
     assert [(e.kind, e.reason) for e in trajectory.effects] == [("hand_off", "broken lid")]
     assert trajectory.reply == "A person will write to you."
@@ -412,9 +398,7 @@ async def test_a_tool_result_hook_can_withhold_a_result(run):
 
 async def test_a_prompt_that_cannot_be_rendered_degrades_with_the_reason(run):
     sections = (Section(key="room", volatility="room", template="{{ no_such_fact }}"),)
-    trajectory, policy = await run(
-        [says("x")], "is the bottle dishwasher safe?", worn=harness(sections=sections)
-    )
+    trajectory, policy = await run([says("x")], "is the bottle dishwasher safe?", worn=harness(sections=sections))
     assert policy.seen == []
     assert trajectory.route is Route.DEGRADED
     assert "no_such_fact" in trajectory.route_reason

@@ -16,9 +16,7 @@ from livery.types import Route
 
 EXAMPLE = Path(__file__).with_name("mcp_example_server.py")
 PATIENCE_S = 30.0
-SHOP = McpServer(
-    name="shop", transport="stdio", command=(sys.executable, str(EXAMPLE), "stdio"), timeout_s=PATIENCE_S
-)
+SHOP = McpServer(name="shop", transport="stdio", command=(sys.executable, str(EXAMPLE), "stdio"), timeout_s=PATIENCE_S)
 
 
 class Releases:
@@ -144,9 +142,7 @@ async def test_a_server_that_comes_late_brings_its_tools_later(service_of):
 async def test_tools_of_servers_keep_out_of_the_way_of_the_harness_s_own(service_of):
     own = (
         Tool(key="q", name="greet", description="", input_schema={}, binding=Binding(operation="room.state")),
-        Tool(
-            key="s", name="left", description="", input_schema={}, binding=Binding(operation="mcp.shop.stock")
-        ),
+        Tool(key="s", name="left", description="", input_schema={}, binding=Binding(operation="mcp.shop.stock")),
     )
     only = SHOP.model_copy(update={"tools": ("stock", "greet")})
     fixed = Fixed(harness(servers=(only,), tools=own))

@@ -67,8 +67,7 @@ def test_lint_says_file_line_code_and_message_and_fails_on_errors(shop: Path) ->
     write(shop, **{"prompt/host.md": FILES["prompt/host.md"] + "{{ chta }}\n"})
     result = run("lint", shop, status=1)
     assert (
-        f"{shop}/prompt/host.md:8: error prompt-variable-unknown template: found the variable 'chta'"
-        in result.stdout
+        f"{shop}/prompt/host.md:8: error prompt-variable-unknown template: found the variable 'chta'" in result.stdout
     )
     assert result.stderr.startswith("1 errors, ")
 
@@ -87,11 +86,7 @@ def test_lint_of_a_folder_that_does_not_load_lists_every_fault(shop: Path) -> No
 def test_lint_passes_what_has_only_warnings(shop: Path) -> None:
     write(
         shop,
-        **{
-            "skills/item-qa/SKILL.md": FILES["skills/item-qa/SKILL.md"].replace(
-                "metadata", "model: m\nmetadata"
-            )
-        },
+        **{"skills/item-qa/SKILL.md": FILES["skills/item-qa/SKILL.md"].replace("metadata", "model: m\nmetadata")},
     )
     found = data("lint", shop)
     assert found["errors"] == 0
@@ -177,14 +172,10 @@ def test_wrong_shares_are_told_plainly(shop: Path, store: str) -> None:
     run("publish", shop, "--releases", store)
     assert "expected CHANNEL=PERCENT" in refused(InputError, "split", "*", "stable", "--releases", store)
     assert "expected 100" in refused(InputError, "split", "*", "stable=50", "--releases", store)
-    assert "expected viewer" in refused(
-        InputError, "split", "*", "stable=100", "--by", "x", "--releases", store
-    )
+    assert "expected viewer" in refused(InputError, "split", "*", "stable=100", "--by", "x", "--releases", store)
 
 
-def test_looking_into_a_store_that_is_not_there_does_not_make_one(
-    tmp_path: Path, shop: Path, store: str
-) -> None:
+def test_looking_into_a_store_that_is_not_there_does_not_make_one(tmp_path: Path, shop: Path, store: str) -> None:
     for command in (["channels"], ["rollback", "stable"], ["split", "*", "stable=100"]):
         assert "no release store" in refused(StoreError, *command, "--releases", store)
     assert "no such folder" in refused(InputError, "show", tmp_path / "none", "--releases", store)

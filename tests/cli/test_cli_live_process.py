@@ -117,9 +117,7 @@ def rows(folder: Path, query: str) -> list[tuple[Any, ...]]:
         return connection.execute(query).fetchall()
 
 
-async def test_kill_9_of_the_whole_process_loses_nothing_acknowledged(
-    shows: list[Show], tmp_path: Path
-) -> None:
+async def test_kill_9_of_the_whole_process_loses_nothing_acknowledged(shows: list[Show], tmp_path: Path) -> None:
     show = await begin(shows, tmp_path)
     assert show.process is not None
     acknowledged: list[str] = []
@@ -175,9 +173,7 @@ async def test_kill_9_of_the_whole_process_loses_nothing_acknowledged(
         assert releases.load(channel.release) == before
 
 
-async def test_a_price_edited_on_disk_is_what_the_next_request_answers(
-    shows: list[Show], tmp_path: Path
-) -> None:
+async def test_a_price_edited_on_disk_is_what_the_next_request_answers(shows: list[Show], tmp_path: Path) -> None:
     show = await begin(shows, tmp_path)
     products = show.store / "products.yaml"
     text = products.read_text("utf-8")

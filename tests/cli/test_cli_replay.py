@@ -123,16 +123,12 @@ def test_a_finite_speed_counts_the_same_messages_and_duplicates(run: Run, tmp_pa
         ]
 
 
-def test_a_recording_of_years_is_refused_at_a_finite_speed_until_its_silences_are_cut(
-    run: Run, tmp_path: Path
-) -> None:
+def test_a_recording_of_years_is_refused_at_a_finite_speed_until_its_silences_are_cut(run: Run, tmp_path: Path) -> None:
     chat = tmp_path / "chat.jsonl"
     times = (1_500_000_000, 1_700_000_000, 1_600_000_000, 1_700_000_001)
     rows = [{"text": f"how much is number {n}?", "at": at} for n, at in enumerate(times)]
     chat.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
-    with pytest.raises(
-        InputError, match=r"would take 23\.1 days at this speed; cut its silences by --longest"
-    ):
+    with pytest.raises(InputError, match=r"would take 23\.1 days at this speed; cut its silences by --longest"):
         run(chat, "--speed", "100")
     summary = run(chat, "--speed", "100", "--longest-gap", "3")
     assert (summary["chat_s"], summary["messages"]) == (4.0, 4)
@@ -155,9 +151,7 @@ def test_a_recording_of_years_is_refused_at_a_finite_speed_until_its_silences_ar
         (("--harness", "nowhere"), "nowhere: no such folder; expected a harness folder"),
     ],
 )
-def test_an_option_that_cannot_be_is_named_with_what_may_be(
-    run: Run, options: tuple[str, ...], message: str
-) -> None:
+def test_an_option_that_cannot_be_is_named_with_what_may_be(run: Run, options: tuple[str, ...], message: str) -> None:
     with pytest.raises(InputError) as caught:
         run(ROOT / "chats/demo-en.jsonl", *options)
     assert message in str(caught.value)

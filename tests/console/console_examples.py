@@ -51,9 +51,7 @@ HOSTILE = "<img src=x onerror=\"document.title='owned'\"><script>document.title=
 
 FILES: dict[str, str] = {
     "harness.yaml": "name: corner-shop\nlanguage: en\n",
-    "prompt/persona.md": (
-        "You host a live shop.\n\n{{ skills_catalogue }}\n{{ tools }}\n{{ call_format }}\n"
-    ),
+    "prompt/persona.md": ("You host a live shop.\n\n{{ skills_catalogue }}\n{{ tools }}\n{{ call_format }}\n"),
     "prompt/chat.md": "---\nvolatility: request\n---\n\n{{ chat }}\n",
     "skills/item-qa/SKILL.md": (
         "---\nname: item-qa\n"
@@ -256,9 +254,7 @@ class Desk:
     def client(self, *, signed_in: bool = True, host: str = "127.0.0.1:8700") -> httpx.AsyncClient:
         """In-process requests, by bearer token."""
         headers = {"authorization": f"Bearer {TOKEN}"} if signed_in else {}
-        return httpx.AsyncClient(
-            transport=httpx.ASGITransport(self.app), base_url=f"http://{host}", headers=headers
-        )
+        return httpx.AsyncClient(transport=httpx.ASGITransport(self.app), base_url=f"http://{host}", headers=headers)
 
     async def say(self, text: str, *, id: str, name: str = "Ann", at: float | None = None) -> None:
         message = ChatMessage(id=id, room="demo", viewer=name, name=name, text=text, at=at or time.time())
@@ -348,9 +344,7 @@ async def open_desk(
                     await think.wait()
                 picked = router.pick(request.room, request.messages[0].viewer)
                 body = store.load(picked.release).skills[0].body
-                said = next(
-                    line.removeprefix("Say: ") for line in body.splitlines() if line.startswith("Say: ")
-                )
+                said = next(line.removeprefix("Say: ") for line in body.splitlines() if line.startswith("Say: "))
                 return trajectory(request, reply=said, release=picked.release, channel=picked.channel)
 
             room = Room(

@@ -18,9 +18,7 @@ PATH = "/api/rooms/demo/messages"
 
 
 async def test_one_message_is_acknowledged_with_its_id_and_is_on_disk(desk: Desk, client: httpx.AsyncClient):
-    answer = await client.post(
-        PATH, json={"id": "m-1", "viewer": "v1", "name": "Ann", "text": "price of link 1?"}
-    )
+    answer = await client.post(PATH, json={"id": "m-1", "viewer": "v1", "name": "Ann", "text": "price of link 1?"})
     assert answer.status_code == 200
     assert answer.json() == {"messages": [{"id": "m-1", "accepted": True, "duplicate": False, "reason": ""}]}
     assert await desk.journal.fate("demo", "m-1") is not None
@@ -43,9 +41,7 @@ async def test_messages_without_an_id_get_one_each(client: httpx.AsyncClient):
     assert len({a["id"] for a in acks} - {""}) == 2
 
 
-async def test_every_wrong_field_is_named_and_nothing_of_the_batch_is_taken(
-    desk: Desk, client: httpx.AsyncClient
-):
+async def test_every_wrong_field_is_named_and_nothing_of_the_batch_is_taken(desk: Desk, client: httpx.AsyncClient):
     body = {
         "messages": [
             {"viewer": "v", "text": "fine"},
@@ -152,9 +148,7 @@ async def test_a_deletion_reaches_the_room(desk: Desk, client: httpx.AsyncClient
         assert (await client.post("/api/rooms/demo/deletions", json=wrong)).status_code == 422
 
 
-async def test_a_request_is_found_by_either_id_with_its_whole_trajectory(
-    desk: Desk, client: httpx.AsyncClient
-):
+async def test_a_request_is_found_by_either_id_with_its_whole_trajectory(desk: Desk, client: httpx.AsyncClient):
     trajectory = await desk.asked("how much is the bag?")
     for name in (trajectory.id, trajectory.request.id):
         found = (await client.get(f"/api/requests/{name}")).json()
@@ -224,9 +218,7 @@ async def test_events_are_streamed_and_resumed_after_the_last_one_seen(served: S
             first = await anext(sse_events(stream))
         assert first[0] == "trajectory"
         assert json.loads(first[1])["seq"] == seq + 1
-        async with client.stream(
-            "GET", "/api/rooms/demo/events", headers={"last-event-id": "otherrun-3"}
-        ) as stream:
+        async with client.stream("GET", "/api/rooms/demo/events", headers={"last-event-id": "otherrun-3"}) as stream:
             assert (await anext(sse_events(stream)))[0] == "gap"
 
 
@@ -237,9 +229,7 @@ def ws_address(served: Served) -> str:
 async def test_a_websocket_sends_messages_and_receives_acks_and_events(served: Served):
     headers = {"authorization": f"Bearer {TOKEN}"}
     async with connect(ws_address(served), additional_headers=headers, proxy=None) as socket:
-        await socket.send(
-            json.dumps({"ref": 7, "messages": [{"id": "w1", "viewer": "v", "text": "price of 1?"}]})
-        )
+        await socket.send(json.dumps({"ref": 7, "messages": [{"id": "w1", "viewer": "v", "text": "price of 1?"}]}))
         seen: dict[str, Any] = {}
         while not {"ack", "spoken"} <= set(seen):
             given = json.loads(await socket.recv())
@@ -258,9 +248,7 @@ async def test_a_websocket_without_rights_or_from_another_site_is_refused(served
             pass
     headers = {"authorization": f"Bearer {TOKEN}"}
     with pytest.raises(InvalidStatus):
-        async with connect(
-            ws_address(served), additional_headers=headers, origin="https://evil.example", proxy=None
-        ):
+        async with connect(ws_address(served), additional_headers=headers, origin="https://evil.example", proxy=None):
             pass
 
 

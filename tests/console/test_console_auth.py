@@ -99,13 +99,9 @@ async def test_a_write_by_cookie_needs_the_csrf_header(desk: Desk, stranger: htt
     assert (await stranger.post("/ui/rooms/demo/pause", data={"on": "true"})).status_code == 401
     assert not desk.room.stats().paused
     wrong = {"x-livery-csrf": csrf[:-1] + ("0" if csrf[-1] != "0" else "1")}
-    assert (
-        await stranger.post("/ui/rooms/demo/pause", data={"on": "true"}, headers=wrong)
-    ).status_code == 401
+    assert (await stranger.post("/ui/rooms/demo/pause", data={"on": "true"}, headers=wrong)).status_code == 401
     right = {"x-livery-csrf": csrf}
-    assert (
-        await stranger.post("/ui/rooms/demo/pause", data={"on": "true"}, headers=right)
-    ).status_code == 204
+    assert (await stranger.post("/ui/rooms/demo/pause", data={"on": "true"}, headers=right)).status_code == 204
     assert desk.room.stats().paused
 
 
@@ -174,9 +170,7 @@ async def test_a_named_host_can_be_allowed(tmp_path: Path):
         assert (await client.get("/healthz")).status_code == 200
 
 
-async def test_writes_from_other_origins_are_refused_even_with_the_token(
-    desk: Desk, client: httpx.AsyncClient
-):
+async def test_writes_from_other_origins_are_refused_even_with_the_token(desk: Desk, client: httpx.AsyncClient):
     for origin in ["https://evil.example", "null", "http://127.0.0.1:9999", "http://localhost:8700"]:
         answer = await client.post("/ui/rooms/demo/pause", data={"on": "true"}, headers={"origin": origin})
         assert answer.status_code == 403, origin
@@ -185,9 +179,7 @@ async def test_writes_from_other_origins_are_refused_even_with_the_token(
 
 async def test_writes_from_our_own_origin_pass(client: httpx.AsyncClient):
     headers = {"origin": "http://127.0.0.1:8700"}
-    assert (
-        await client.post("/ui/rooms/demo/pause", data={"on": "false"}, headers=headers)
-    ).status_code == 204
+    assert (await client.post("/ui/rooms/demo/pause", data={"on": "false"}, headers=headers)).status_code == 204
 
 
 async def test_every_answer_carries_the_security_headers_and_pages_no_inline_script(
@@ -211,9 +203,7 @@ async def test_a_private_stage_opens_by_its_own_key_and_no_other_rooms(tmp_path:
     async with open_desk(tmp_path, settings=settings) as desk, desk.client(signed_in=False) as stranger:
         key = desk.console.access.stage_key("demo")
         assert (await stranger.get("/stage/demo")).status_code == 403
-        assert (
-            await stranger.get(f"/stage/demo?key={desk.console.access.stage_key('other')}")
-        ).status_code == 403
+        assert (await stranger.get(f"/stage/demo?key={desk.console.access.stage_key('other')}")).status_code == 403
         assert (await stranger.get("/stage/demo/audio?id=x")).status_code == 403
         page = await stranger.get(f"/stage/demo?key={key}")
         assert page.status_code == 200
@@ -231,18 +221,14 @@ async def test_an_ingest_token_sends_chat_to_its_room_and_does_nothing_else(tmp_
         assert (await stranger.post(path, json=message)).status_code == 401
         assert (await stranger.post(path, json=message, headers=wrong)).status_code == 401
         assert (await stranger.post(path, json=message, headers=right)).status_code == 200
-        assert (
-            await stranger.post("/ui/rooms/demo/pause", data={"on": "true"}, headers=right)
-        ).status_code == 401
+        assert (await stranger.post("/ui/rooms/demo/pause", data={"on": "true"}, headers=right)).status_code == 401
         assert (await stranger.get("/api/rooms/demo/stats", headers=right)).status_code == 401
 
 
 async def test_public_chat_lets_anyone_write_to_a_room_without_a_token_of_its_own(tmp_path: Path):
     settings = ConsoleSettings(public_chat=True)
     async with open_desk(tmp_path, settings=settings) as desk, desk.client(signed_in=False) as stranger:
-        answer = await stranger.post(
-            "/api/rooms/demo/messages", json={"viewer": "v", "text": "price of link 1?"}
-        )
+        answer = await stranger.post("/api/rooms/demo/messages", json={"viewer": "v", "text": "price of link 1?"})
         assert answer.json()["messages"][0]["accepted"] is True
 
 

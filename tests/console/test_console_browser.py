@@ -70,9 +70,7 @@ class Browser:
         page.set_default_timeout(15_000)
         page.on("pageerror", lambda error: self.faults.append(str(error)))
         page.on("dialog", lambda dialog: asyncio.ensure_future(dialog.accept()))
-        page.on(
-            "console", lambda line: self.faults.append(line.text) if "Security Policy" in line.text else None
-        )
+        page.on("console", lambda line: self.faults.append(line.text) if "Security Policy" in line.text else None)
         await page.goto(self.address + path)
         return page
 
@@ -86,9 +84,7 @@ class Browser:
 
 
 @asynccontextmanager
-async def browsing(
-    folder: Path, *, voice: Voice | None = None, flags: tuple[str, ...] = ()
-) -> AsyncIterator[Browser]:
+async def browsing(folder: Path, *, voice: Voice | None = None, flags: tuple[str, ...] = ()) -> AsyncIterator[Browser]:
     async with (
         asyncio.timeout(90),
         open_desk(folder, voice=voice) as desk,
@@ -122,9 +118,7 @@ async def test_the_stage_shows_a_reply_moves_the_mouth_and_keeps_hostile_text_in
         await until(page, "document.body.dataset.state === 'idle'")
         await until(page, f"parseFloat({MOUTH}) === 0")
         # Nothing may play here: the decoded WAV's loudness moves the mouth instead.
-        seen = await page.evaluate(
-            "({ sources: [...seen.sources], shapes: seen.shapes.size, open: seen.open })"
-        )
+        seen = await page.evaluate("({ sources: [...seen.sources], shapes: seen.shapes.size, open: seen.open })")
         assert "envelope" in seen["sources"]
         assert "analyser" not in seen["sources"]
         assert seen["shapes"] > 5

@@ -27,9 +27,7 @@ def test_points_run_from_old_to_new_inside_the_frame_and_p95_is_never_below_p50(
     assert chart.count == len(samples)
     assert [x for x, _ in chart.p50] == sorted(x for x, _ in chart.p50)
     assert all(LEFT <= x <= WIDTH - RIGHT and 0 <= y <= HEIGHT for x, y in (*chart.p50, *chart.p95))
-    assert all(
-        high <= low for (_, low), (_, high) in zip(chart.p50, chart.p95, strict=True)
-    )  # y grows downwards
+    assert all(high <= low for (_, low), (_, high) in zip(chart.p50, chart.p95, strict=True))  # y grows downwards
 
 
 def test_the_window_grows_with_the_oldest_sample():

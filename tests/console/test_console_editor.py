@@ -168,9 +168,7 @@ async def test_watchers_hear_of_a_publication(desk: Desk, client: httpx.AsyncCli
     assert [e.text for e in desk.room.recent(10) if e.kind == "state"] == ["published to stable"]
 
 
-async def test_errors_are_shown_with_file_and_line_and_are_not_published(
-    desk: Desk, client: httpx.AsyncClient
-):
+async def test_errors_are_shown_with_file_and_line_and_are_not_published(desk: Desk, client: httpx.AsyncClient):
     before = desk.store.routing()
     broken = FILES["tools/get_item.yaml"].replace("catalog.get_product", "catalog.get_produkt")
     saved = await put(client, **{"tools/get_item.yaml": broken, "hooks/no-links.yaml": "checkpoint: never\n"})
@@ -206,9 +204,7 @@ async def test_a_publication_by_somebody_else_is_shown_and_not_overwritten(
     stale = {"expected": published.previous}
     assert (await client.post(f"{API}/publish", json=stale)).status_code == 409
     blind = {"expected": published.release}
-    assert (
-        await client.post(f"{API}/publish", json=blind)
-    ).status_code == 409  # the draft is still on the old one
+    assert (await client.post(f"{API}/publish", json=blind)).status_code == 409  # the draft is still on the old one
 
     page = html.unescape((await client.get(f"/editor?path={SKILL}")).text)
     assert "Somebody published meanwhile." in page

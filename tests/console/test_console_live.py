@@ -73,11 +73,7 @@ async def test_hostile_names_and_texts_are_shown_as_text_on_every_page(tmp_path:
     ):
         await desk.say(f"{HOSTILE} how much is the bag?", id="x1", name=HOSTILE)
         request_id = await until_pending(desk)
-        draft = {
-            "files": {
-                "skills/item-qa/SKILL.md": f"---\nname: item-qa\ndescription: {HOSTILE}\n---\n{HOSTILE}"
-            }
-        }
+        draft = {"files": {"skills/item-qa/SKILL.md": f"---\nname: item-qa\ndescription: {HOSTILE}\n---\n{HOSTILE}"}}
         await client.put("/api/harness/channels/stable/draft", json=draft)
         async for _ in desk.console.watches["demo"].changes(asyncio.Event(), idle_s=0.05, rest_s=0):
             if desk.console.watches["demo"].lines:

@@ -39,9 +39,7 @@ PRICE_TOOL = Tool(
     },
     binding=Binding(operation="price.quote"),
 )
-REPLY_SKILL = Skill(
-    key="item_qa", name="item-questions", description="Answer item questions", body="...", kind="reply"
-)
+REPLY_SKILL = Skill(key="item_qa", name="item-questions", description="Answer item questions", body="...", kind="reply")
 STRATEGY_SKILL = Skill(key="push", name="flash-push", description="Push a sale", body="...")
 
 
@@ -71,9 +69,7 @@ def request(*texts: str, language: str = "en", id: str = "q1") -> Request:
     )
 
 
-def result(
-    value: Any = None, text: str = "", arguments: dict[str, Any] | None = None, ok: bool = True
-) -> ToolResult:
+def result(value: Any = None, text: str = "", arguments: dict[str, Any] | None = None, ok: bool = True) -> ToolResult:
     return ToolResult(
         call=ToolCall(id="c", name="get_price", arguments={}),
         key="quote",

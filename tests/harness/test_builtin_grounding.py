@@ -142,9 +142,7 @@ WRONG_ITEM = [
 
 
 @pytest.mark.parametrize(("reply", "expected"), WRONG_ITEM)
-@pytest.mark.parametrize(
-    "results", [(BOTH,), (SERUM_RESULT, CREAM_RESULT)], ids=["one result", "two results"]
-)
+@pytest.mark.parametrize("results", [(BOTH,), (SERUM_RESULT, CREAM_RESULT)], ids=["one result", "two results"])
 def test_a_right_number_on_the_wrong_item_is_refused(reply: str, expected: str, results: tuple) -> None:
     assert verdict(make("grounding")(reply, context(*results))) == expected
 
@@ -195,9 +193,7 @@ def test_asking_a_quantity_back_is_no_claim_save_for_money() -> None:
 
 
 def test_arguments_that_a_result_accepted_may_be_repeated() -> None:
-    sized = result(
-        {"size": "L"}, "Take an L", arguments={"height_cm": 170, "weight_kg": 65, "note": "500 ml"}
-    )
+    sized = result({"size": "L"}, "Take an L", arguments={"height_cm": 170, "weight_kg": 65, "note": "500 ml"})
     check = make("grounding")
     assert verdict(check("For 170 cm and 65 kg, take an L.", context(sized))) == "allow"
     assert verdict(check("It's 500 ml.", context(sized))) == "retry"
@@ -266,9 +262,7 @@ def test_whatever_the_shops_own_operations_say_is_borne_out_by_their_results(lan
                 value = asyncio.run(operations.call(name, arguments, about)).value
             except OperationError:
                 continue  # not on sale: nothing is said
-            asked = context(
-                result(value, arguments=arguments), language=language, asked=f"number {product.link_id}?"
-            )
+            asked = context(result(value, arguments=arguments), language=language, asked=f"number {product.link_id}?")
             for text in _spoken(value):
                 said += 1
                 if verdict(check(text, asked)) != "allow":
@@ -302,14 +296,8 @@ UNUSED_DISCOUNTS = [
 
 @pytest.mark.parametrize(("reply", "expected"), UNUSED_DISCOUNTS)
 @pytest.mark.parametrize("shown", ["json", "text"])
-def test_a_discount_that_was_not_used_is_told_only_with_its_terms(
-    reply: str, expected: str, shown: str
-) -> None:
-    written = (
-        json.dumps(QUOTE)
-        if shown == "json"
-        else "$35.80; 15% off. Not used: 12% off, at most $25; 满¥200减¥25"
-    )
+def test_a_discount_that_was_not_used_is_told_only_with_its_terms(reply: str, expected: str, shown: str) -> None:
+    written = json.dumps(QUOTE) if shown == "json" else "$35.80; 15% off. Not used: 12% off, at most $25; 满¥200减¥25"
     assert verdict(make("grounding")(reply, context(result(QUOTE, written)))) == expected
 
 

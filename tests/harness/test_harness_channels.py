@@ -28,9 +28,7 @@ def test_nothing_published_is_an_error_that_says_so(store: ReleaseStore) -> None
         router.pick("room")
 
 
-def test_own_publishes_rollbacks_and_splits_count_at_the_next_pick(
-    store: ReleaseStore, bare_harness: Harness
-) -> None:
+def test_own_publishes_rollbacks_and_splits_count_at_the_next_pick(store: ReleaseStore, bare_harness: Harness) -> None:
     a, b = (store.put(named(bare_harness, text)) for text in "ab")
     store.publish("stable", a)
     with Router(store) as router:
@@ -143,9 +141,7 @@ def test_each_database_has_its_own_watch(store: ReleaseStore, store_url: str, ba
         assert isinstance(router._watch, expected)
 
 
-def test_a_postgres_watch_goes_on_while_its_connection_is_away(
-    postgres_url: str, bare_harness: Harness
-) -> None:
+def test_a_postgres_watch_goes_on_while_its_connection_is_away(postgres_url: str, bare_harness: Harness) -> None:
     import psycopg
 
     now = [0.0]

@@ -51,11 +51,7 @@ def test_each_field_has_its_own_lines(shop: Harness) -> None:
         description="",
     )
     diff = diff_harnesses(shop, new)
-    found = {
-        (c.component, f.field): [x for x in f.lines if x[0] in "+-"]
-        for c in diff.components
-        for f in c.fields
-    }
+    found = {(c.component, f.field): [x for x in f.lines if x[0] in "+-"] for c in diff.components for f in c.fields}
     assert found == {
         ("settings", "limits"): ["-deadline_s: 8.0", "+deadline_s: 6.0"],
         ("settings", "description"): ["-A small host."],

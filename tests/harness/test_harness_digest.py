@@ -33,12 +33,8 @@ MINIMAL = Harness(name="m", sections=(Section(key="a", template="{{ chat }}"),))
 def test_golden_digests_are_pinned(tmp_path: Path) -> None:
     """A change here is a change of the format: every stored release would get another name."""
     example = load_harness(write_example(tmp_path)).harness
-    assert (
-        harness_digest(MINIMAL) == "sha256:8363650908d093eb51f5b727f6cdcfe3a6e26afe6a290034d4f2b1cd53faf8ac"
-    )
-    assert (
-        harness_digest(example) == "sha256:a9edcd15db7b4c219575960e91ed9a4a17f2d2858a3a0f5195a360df5251a679"
-    )
+    assert harness_digest(MINIMAL) == "sha256:8363650908d093eb51f5b727f6cdcfe3a6e26afe6a290034d4f2b1cd53faf8ac"
+    assert harness_digest(example) == "sha256:a9edcd15db7b4c219575960e91ed9a4a17f2d2858a3a0f5195a360df5251a679"
     assert (
         component_digests(example)["skills/item-qa"]
         == "sha256:5a8da97e0a8fb59477023410babe373feef1962f37d168f964dc8af3ced49e87"
@@ -46,12 +42,8 @@ def test_golden_digests_are_pinned(tmp_path: Path) -> None:
 
 
 def test_canonical_bytes_are_sorted_compact_utf8_json_without_defaults() -> None:
-    skill = Skill(
-        key="k", name="价格", description="a\r\nb", body="é", extra={"z": 1.0, "a": {"c": 2, "b": 0.5}}
-    )
-    expected = (
-        '{"body":"é","description":"a\\nb","extra":{"a":{"b":0.5,"c":2},"z":1},"key":"k","name":"价格"}'
-    )
+    skill = Skill(key="k", name="价格", description="a\r\nb", body="é", extra={"z": 1.0, "a": {"c": 2, "b": 0.5}})
+    expected = '{"body":"é","description":"a\\nb","extra":{"a":{"b":0.5,"c":2},"z":1},"key":"k","name":"价格"}'
     assert canonical_bytes(skill) == expected.encode()
 
 

@@ -35,7 +35,9 @@ def test_every_code_is_documented() -> None:
     table = TEXT.split("## Lint codes")[1]
     table += "".join(f" `skill-skipped{end}`" for end in re.findall(r"`(-[a-z-]+)`", table))
     modules = ("reading", "lint", "lint_tools", "skills", "schema", "source")
-    code = r'"((?:yaml|key|field|file|front|template|folder|order|name|skill|prompt|tool|hook|limits|catalogue)-[a-z-]+)"'
+    code = (
+        r'"((?:yaml|key|field|file|front|template|folder|order|name|skill|prompt|tool|hook|limits|catalogue)-[a-z-]+)"'
+    )
     known = {
         found
         for module in modules

@@ -129,9 +129,7 @@ def test_all_faults_of_all_files_are_told_at_once_with_their_lines(tmp_path: Pat
         {
             "harness.yaml": FILES["harness.yaml"].replace("rounds: 4", "rounds: 0\n  round: 3"),
             "prompt/persona.md": "---\ntitel: x\n---\n\nHello\n{% if x %}\n",
-            "tools/get_item.yaml": FILES["tools/get_item.yaml"].replace(
-                "convert: digits", "convert: number3"
-            ),
+            "tools/get_item.yaml": FILES["tools/get_item.yaml"].replace("convert: digits", "convert: number3"),
             "hooks/no-links.yaml": "checkpoint: replies\nrules: []\n",
             "hooks/shout.py": "CHECKPOINT = 'reply'\nON_FAILURE = str('allow')\n",
             "skills/flash-sale/SKILL.md": "no front matter",
@@ -152,9 +150,7 @@ def test_all_faults_of_all_files_are_told_at_once_with_their_lines(tmp_path: Pat
 
 
 def test_messages_say_what_was_found_and_what_is_expected(tmp_path: Path) -> None:
-    changes = {
-        "harness.yaml": FILES["harness.yaml"].replace("[persona, tools, chat]", "[persona, tool, chat]")
-    }
+    changes = {"harness.yaml": FILES["harness.yaml"].replace("[persona, tools, chat]", "[persona, tool, chat]")}
     with pytest.raises(InputError) as caught:
         load_harness(write_example(tmp_path, changes))
     problem = next(p for p in caught.value.problems if p.severity == "error")
@@ -192,10 +188,7 @@ def test_messages_say_what_was_found_and_what_is_expected(tmp_path: Path) -> Non
             ("harness.yaml", 5, "feedback.template", "template-syntax"),
         ),
         (
-            {
-                "harness.yaml": "name: x\nservers:\n- {name: a, transport: http}\n"
-                "- {name: a, transport: http}\n"
-            },
+            {"harness.yaml": "name: x\nservers:\n- {name: a, transport: http}\n- {name: a, transport: http}\n"},
             ("harness.yaml", 4, "servers[1].name", "key-duplicate"),
         ),
         (
@@ -323,9 +316,7 @@ def test_files_that_are_no_component_are_told_and_ignored(tmp_path: Path) -> Non
 
 
 def test_a_skipped_skill_is_an_error_that_leaves_the_rest_loaded(tmp_path: Path) -> None:
-    loaded = load_harness(
-        write_example(tmp_path, {"skills/flash-sale/SKILL.md": "---\nname: flash-sale\n---\nx"})
-    )
+    loaded = load_harness(write_example(tmp_path, {"skills/flash-sale/SKILL.md": "---\nname: flash-sale\n---\nx"}))
     assert [s.key for s in loaded.harness.skills] == ["item-qa"]
     assert [(p.code, p.severity) for p in loaded.problems] == [("skill-skipped-no-description", "error")]
 
@@ -359,9 +350,7 @@ def full_harness() -> Harness:
         language="zh",
         sections=(
             Section(key="a", template="\n  {{ x }}\n\n"),
-            Section(
-                key="b", title="标题: 1", volatility="room", facts=True, template="---\nnot front matter\n---"
-            ),
+            Section(key="b", title="标题: 1", volatility="room", facts=True, template="---\nnot front matter\n---"),
             Section(key="c", volatility="request", template=""),
         ),
         skills=(
@@ -415,15 +404,11 @@ def full_harness() -> Harness:
                 name="u",
                 description="",
                 input_schema={"type": "object"},
-                binding=Binding(
-                    operation="o", arguments=(ArgumentMap(to="x"), ArgumentMap(to="x", source="s"))
-                ),
+                binding=Binding(operation="o", arguments=(ArgumentMap(to="x"), ArgumentMap(to="x", source="s"))),
             ),
         ),
         hooks=(
-            Hook(
-                key="z", checkpoint=Checkpoint.REPLY, kind="builtin", source="grounding", on_failure="block"
-            ),
+            Hook(key="z", checkpoint=Checkpoint.REPLY, kind="builtin", source="grounding", on_failure="block"),
             Hook(
                 key="p",
                 checkpoint=Checkpoint.REQUEST,
@@ -466,11 +451,7 @@ def test_the_example_survives_two_round_trips_byte_for_byte(tmp_path: Path) -> N
     save_harness(h, tmp_path / "a")
     save_harness(load_harness(tmp_path / "a").harness, tmp_path / "b")
     texts = [
-        {
-            p.relative_to(tmp_path / n).as_posix(): p.read_bytes()
-            for p in (tmp_path / n).rglob("*")
-            if p.is_file()
-        }
+        {p.relative_to(tmp_path / n).as_posix(): p.read_bytes() for p in (tmp_path / n).rglob("*") if p.is_file()}
         for n in "ab"
     ]
     assert texts[0] == texts[1]
@@ -533,9 +514,7 @@ _value = st.recursive(
 def test_any_text_survives_a_folder(
     tmp_path_factory: pytest.TempPathFactory, title: str, body: str, label: str, params: dict[str, object]
 ) -> None:
-    hook = Hook(
-        key="h", checkpoint=Checkpoint.REPLY, kind="builtin", source="x", on_failure="allow", params=params
-    )
+    hook = Hook(key="h", checkpoint=Checkpoint.REPLY, kind="builtin", source="x", on_failure="allow", params=params)
     h = Harness(
         name=label,
         description=title,

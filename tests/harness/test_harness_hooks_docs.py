@@ -31,9 +31,7 @@ def hooks(tmp_path: Path) -> dict[str, HookFunction]:
     return load_hooks(load_harness(tmp_path).harness)
 
 
-def test_every_example_does_what_the_page_says(
-    hooks: dict[str, HookFunction], bare_context: HookContext
-) -> None:
+def test_every_example_does_what_the_page_says(hooks: dict[str, HookFunction], bare_context: HookContext) -> None:
     assert set(hooks) == {"superlatives", "bulk-order", "money-sign", "one-question", "grounding"}
 
     def decide(key: str, value: Any, **params: Any) -> Any:
@@ -54,9 +52,7 @@ def test_every_example_does_what_the_page_says(
 def test_the_table_of_builtins_is_complete() -> None:
     table = PAGE.partition("## Built-in")[2]
     rows = re.findall(r"^\| `(\w+)` \| `(\w+)`(, change)? \|", table, re.MULTILINE)
-    assert rows == [
-        (b.name, str(b.checkpoint), ", change" if b.mode == "change" else "") for b in BUILTINS.values()
-    ]
+    assert rows == [(b.name, str(b.checkpoint), ", change" if b.mode == "change" else "") for b in BUILTINS.values()]
 
 
 def test_every_condition_is_on_the_page() -> None:

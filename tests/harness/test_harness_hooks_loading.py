@@ -120,9 +120,7 @@ async def test_a_crash_is_logged_with_the_hooks_own_lines(
 ) -> None:
     hook = python_hook("def check(value, context):\n    return value.no_such_thing  # the line at fault\n")
     harness = bare_harness.replace(hooks=(hook,))
-    outcome = await HookRunner(harness, load_hooks(harness)).run(
-        Checkpoint.REPLY, "x", bare_context, budget_s=60.0
-    )
+    outcome = await HookRunner(harness, load_hooks(harness)).run(Checkpoint.REPLY, "x", bare_context, budget_s=60.0)
     assert outcome.events[0].failure == "crash"
     assert "the line at fault" in caplog.text
 
@@ -149,8 +147,7 @@ def test_every_faulty_hook_of_a_harness_is_reported(bare_harness: Harness) -> No
 
 def builtin_hook(source: str, **fields: Any) -> Hook:
     return Hook.model_validate(
-        {"key": "h", "checkpoint": "reply", "kind": "builtin", "source": source, "on_failure": "block"}
-        | fields
+        {"key": "h", "checkpoint": "reply", "kind": "builtin", "source": source, "on_failure": "block"} | fields
     )
 
 

@@ -84,9 +84,7 @@ def test_a_rule_fires_when_all_its_conditions_hold(
 
 
 def test_unless_excepts_only_when_all_of_it_holds(bare_context: HookContext) -> None:
-    rule = (
-        "[{when: {contains: best}, unless: {contains: buy, length_under: 12}, then: retry, message: soften}]"
-    )
+    rule = "[{when: {contains: best}, unless: {contains: buy, length_under: 12}, then: retry, message: soften}]"
     assert decide(rule, "best buy", bare_context) == Allow()
     assert decide(rule, "the best buy of the year", bare_context) == Retry(
         "soften", {"text": "the best buy of the year"}
@@ -202,9 +200,7 @@ async def test_a_pattern_that_would_never_end_is_stopped_by_the_time_limit(
 async def test_a_text_too_long_to_read_fails_the_hook_and_does_not_pass_unread(
     bare_harness: Harness, bare_context: HookContext
 ) -> None:
-    harness = bare_harness.replace(
-        hooks=(rules_hook("[{when: {contains: bad}, then: block, message: stop}]"),)
-    )
+    harness = bare_harness.replace(hooks=(rules_hook("[{when: {contains: bad}, then: block, message: stop}]"),))
     runner = HookRunner(harness, load_hooks(harness))
     outcome = await runner.run(Checkpoint.REPLY, "a" * LONGEST_TEXT + "bad", bare_context, budget_s=60.0)
     (event,) = outcome.events
@@ -236,9 +232,7 @@ def test_text_script(text: str, script: str) -> None:
     ],
 )
 def test_an_unknown_field_of_a_rule_names_the_nearest_known_one(rule: dict[str, Any], near: str) -> None:
-    hook = Hook(
-        key="h", checkpoint=Checkpoint.TOOL_CALL, kind="rules", on_failure="block", params={"rules": [rule]}
-    )
+    hook = Hook(key="h", checkpoint=Checkpoint.TOOL_CALL, kind="rules", on_failure="block", params={"rules": [rule]})
     with pytest.raises(InputError) as caught:
         load_hook(hook, language="en")
     assert near in caught.value.problems[0].message

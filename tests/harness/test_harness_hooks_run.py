@@ -24,8 +24,7 @@ SHORT_S = 0.02
 
 def hook(key: str, **fields: Any) -> Hook:
     return Hook.model_validate(
-        {"key": key, "checkpoint": "reply", "kind": "builtin", "on_failure": "block", "timeout_s": LONG_S}
-        | fields
+        {"key": key, "checkpoint": "reply", "kind": "builtin", "on_failure": "block", "timeout_s": LONG_S} | fields
     )
 
 
@@ -71,9 +70,7 @@ async def test_no_hooks_allow_the_value_without_events(bench: Bench) -> None:
 
 
 async def test_only_hooks_of_the_checkpoint_run(bench: Bench) -> None:
-    outcome = await bench.run(
-        (hook("a"), says(Allow())), (hook("b", checkpoint="request"), says(Block("not here")))
-    )
+    outcome = await bench.run((hook("a"), says(Allow())), (hook("b", checkpoint="request"), says(Block("not here"))))
     assert outcome.allowed
     assert [e.hook for e in outcome.events] == ["a"]
 
@@ -179,9 +176,7 @@ async def test_python_checks_of_one_step_run_side_by_side(bench: Bench) -> None:
 
 @pytest.mark.parametrize("kind", ["builtin", "python"])
 @pytest.mark.parametrize(("mode", "decision"), [("allow", "allow"), ("block", "block")])
-async def test_a_crash_follows_the_declared_failure_mode(
-    bench: Bench, kind: str, mode: str, decision: str
-) -> None:
+async def test_a_crash_follows_the_declared_failure_mode(bench: Bench, kind: str, mode: str, decision: str) -> None:
     outcome = await bench.run((hook("h", kind=kind, on_failure=mode), fails))
     (event,) = outcome.events
     assert (event.decision, event.failure, event.message) == (decision, "crash", "RuntimeError: boom")
@@ -276,9 +271,7 @@ async def test_an_inline_hook_is_not_blamed_for_a_machine_that_was_busy_elsewher
     assert [(e.decision, e.failure) for e in outcome.events] == [("allow", "")]
 
 
-async def test_a_hanging_hook_fails_at_once_after_its_limit_and_recovers(
-    bench: Bench, gate: threading.Event
-) -> None:
+async def test_a_hanging_hook_fails_at_once_after_its_limit_and_recovers(bench: Bench, gate: threading.Event) -> None:
     calls: list[str] = []
 
     def hangs(value: str, context: HookContext) -> Allow:
@@ -430,9 +423,7 @@ async def test_a_feedback_template_that_fails_keeps_the_verdict(bench: Bench) ->
 
 def test_a_feedback_template_that_does_not_parse_is_an_input_error(bench: Bench) -> None:
     with pytest.raises(InputError) as caught:
-        bench.runner(
-            (hook("h", feedback="{{ reason"), says(Allow())), (hook("i", feedback="{% x"), says(Allow()))
-        )
+        bench.runner((hook("h", feedback="{{ reason"), says(Allow())), (hook("i", feedback="{% x"), says(Allow())))
     assert [p.field for p in caught.value.problems] == ["feedback", "feedback"]
 
 

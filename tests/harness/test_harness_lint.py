@@ -45,15 +45,11 @@ BUILTINS: dict[str, Builtin] = {
 
 def run(root: Path, changes: dict[str, str | None] | None = None, **options: Any) -> list[Problem]:
     loaded = load_harness(write_example(root, changes))
-    return lint(
-        loaded.harness, loaded.problems, **{"operations": OPERATIONS, "sources": loaded.sources, **options}
-    )
+    return lint(loaded.harness, loaded.problems, **{"operations": OPERATIONS, "sources": loaded.sources, **options})
 
 
 def brief(root: Path, problems: list[Problem]) -> list[tuple[str, int, str, str]]:
-    return [
-        (Path(p.path).relative_to(root / "shop").as_posix(), p.line, p.code, p.severity) for p in problems
-    ]
+    return [(Path(p.path).relative_to(root / "shop").as_posix(), p.line, p.code, p.severity) for p in problems]
 
 
 def test_the_example_is_clean(tmp_path: Path) -> None:
@@ -298,9 +294,7 @@ def test_the_guards_lint_asks_for_are_registered() -> None:
 
 
 def test_paging_belongs_to_the_result_and_not_to_the_operation(tmp_path: Path) -> None:
-    good = search_tool(
-        "{q: {type: string}, p: {type: integer}}", "{query: q, page: p}", "result: {page_size: 3}\n"
-    )
+    good = search_tool("{q: {type: string}, p: {type: integer}}", "{query: q, page: p}", "result: {page_size: 3}\n")
     assert run(tmp_path / "a", good) == []
     bad = search_tool("{q: {type: string}, p: {type: integer}}", "{query: q, page: p}")
     assert [p.code for p in run(tmp_path / "b", bad)] == ["tool-parameter-unknown"]

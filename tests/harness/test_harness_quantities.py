@@ -576,9 +576,9 @@ def test_every_amount_is_read_back_however_it_is_written(major: int, cents: int)
             ("money", minor, "USD")
         ], text
     for text in (f"￥{major}.{cents:02d}", f"{major}.{cents:02d}元"):
-        assert [(q.kind, q.value, q.unit) for q in read_quantities(f"到手价{text}哦")] == [
-            ("money", minor, "CNY")
-        ], text
+        assert [(q.kind, q.value, q.unit) for q in read_quantities(f"到手价{text}哦")] == [("money", minor, "CNY")], (
+            text
+        )
 
 
 @settings(max_examples=300, deadline=None)
@@ -586,9 +586,7 @@ def test_every_amount_is_read_back_however_it_is_written(major: int, cents: int)
 def test_every_whole_amount_in_words_is_read_back(major: int) -> None:
     for conjunction in (" and ", " "):
         text = f"It is {english(major, conjunction)} dollars."
-        assert [(q.kind, q.value, q.unit) for q in read_quantities(text)] == [
-            ("money", major * 100, "USD")
-        ], text
+        assert [(q.kind, q.value, q.unit) for q in read_quantities(text)] == [("money", major * 100, "USD")], text
     text = f"现在是{han(major)}块钱"
     assert [(q.kind, q.value, q.unit) for q in read_quantities(text)] == [("money", major * 100, "CNY")], text
 
@@ -606,6 +604,4 @@ def test_spoken_prices_are_read_back(major: int, cents: int) -> None:
 @given(st.integers(2, 999), st.integers(1, 9))
 def test_chinese_tenths_are_read_back(major: int, tenth: int) -> None:
     for text in (f"{major}块{tenth}", f"{han(major)}块{_HAN[tenth]}", f"{han(major)}块{_HAN[tenth]}毛"):
-        assert [(q.kind, q.value) for q in read_quantities(text)] == [("money", major * 100 + tenth * 10)], (
-            text
-        )
+        assert [(q.kind, q.value) for q in read_quantities(text)] == [("money", major * 100 + tenth * 10)], text

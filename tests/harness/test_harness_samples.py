@@ -20,9 +20,7 @@ def test_a_sample_has_nothing_lint_objects_to(folder: Path) -> None:
     registry = pytest.importorskip("livery.shop.registry")
     operations = {name: operation.parameters for name, operation in registry.shop_operations().items()}
     loaded = load_harness(folder)
-    problems = lint(
-        loaded.harness, loaded.problems, operations=operations, builtins=BUILTINS, sources=loaded.sources
-    )
+    problems = lint(loaded.harness, loaded.problems, operations=operations, builtins=BUILTINS, sources=loaded.sources)
     assert [str(p) for p in problems] == []
 
 

@@ -88,9 +88,7 @@ def test_a_liberty_taken_is_a_warning_with_its_line(
         (front(), "skill-skipped-yaml", 2),
     ],
 )
-def test_only_an_unreadable_or_nameless_purpose_is_skipped(
-    tmp_path: Path, text: str, code: str, line: int
-) -> None:
+def test_only_an_unreadable_or_nameless_purpose_is_skipped(tmp_path: Path, text: str, code: str, line: int) -> None:
     skill, problems = load_skill_folder(folder(tmp_path, text))
     assert skill is None
     assert [(p.code, p.line, p.severity) for p in problems] == [(code, line, "error")]
@@ -120,9 +118,7 @@ def test_bytes_that_are_not_utf8_are_told_and_not_guessed(tmp_path: Path) -> Non
         (("description: a: b", "metadata:", "  note: c: d"), "a: b"),
     ],
 )
-def test_an_unquoted_colon_is_read_as_it_was_meant(
-    tmp_path: Path, lines: tuple[str, ...], description: str
-) -> None:
+def test_an_unquoted_colon_is_read_as_it_was_meant(tmp_path: Path, lines: tuple[str, ...], description: str) -> None:
     skill, problems = load_skill_folder(folder(tmp_path, front("name: item-qa", *lines, "license: MIT")))
     assert skill is not None
     assert (skill.description, skill.license, skill.body) == (description, "MIT", "Body.")
@@ -196,9 +192,7 @@ def test_a_file_over_the_limit_is_left_out_with_a_warning(tmp_path: Path) -> Non
     skill, problems = load_skill_folder(path)
     assert skill is not None
     assert [f.path for f in skill.files] == ["just.txt"]
-    assert [(Path(p.path).name, p.code, p.severity) for p in problems] == [
-        ("big.txt", "skill-file-large", "warning")
-    ]
+    assert [(Path(p.path).name, p.code, p.severity) for p in problems] == [("big.txt", "skill-file-large", "warning")]
 
 
 def test_links_out_of_the_folder_are_not_followed(tmp_path: Path) -> None:

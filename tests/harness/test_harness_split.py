@@ -32,9 +32,7 @@ def test_new_percentages_move_only_the_buckets_they_need(seed: int) -> None:
     before: list[str] = []
     for _ in range(6):
         cuts = sorted(rng.sample(range(1, BUCKETS), 3))
-        wanted = dict(
-            zip(names, (b - a for a, b in zip([0, *cuts], [*cuts, BUCKETS], strict=True)), strict=True)
-        )
+        wanted = dict(zip(names, (b - a for a, b in zip([0, *cuts], [*cuts, BUCKETS], strict=True)), strict=True))
         runs = allocate(wanted, runs)
         after = [name for name, count in runs for _ in range(count)]
         assert {name: after.count(name) for name in names} == wanted
@@ -56,9 +54,7 @@ def test_shares_are_exact_to_a_hundredth_of_a_percent() -> None:
     assert split(allocate(shares(thirds))).percent == thirds
 
 
-@pytest.mark.parametrize(
-    "percent", [{"a": 99}, {"a": 101}, {"a": -1, "b": 101}, {"a": 0.005, "b": 99.995}, {}]
-)
+@pytest.mark.parametrize("percent", [{"a": 99}, {"a": 101}, {"a": -1, "b": 101}, {"a": 0.005, "b": 99.995}, {}])
 def test_shares_that_do_not_make_100_are_refused(percent: dict[str, float]) -> None:
     with pytest.raises(InputError):
         shares(percent)

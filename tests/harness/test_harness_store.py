@@ -117,9 +117,7 @@ def test_loading_what_is_not_there_says_so(store: ReleaseStore) -> None:
         ("UPDATE components SET content = '{\"a\": 1}'", "damaged"),
     ],
 )
-def test_a_damaged_release_is_never_loaded(
-    store: ReleaseStore, full_harness: Harness, damage: str, words: str
-) -> None:
+def test_a_damaged_release_is_never_loaded(store: ReleaseStore, full_harness: Harness, damage: str, words: str) -> None:
     digest = store.put(full_harness)
     with store._write_engine.begin() as connection:
         connection.execute(sa.text(damage))
@@ -146,9 +144,7 @@ def test_publishing_moves_the_channel_and_logs_it(store: ReleaseStore, bare_harn
     assert store.log("nowhere") == ()
 
 
-def test_publishing_with_an_expectation_is_compare_and_set(
-    store: ReleaseStore, bare_harness: Harness
-) -> None:
+def test_publishing_with_an_expectation_is_compare_and_set(store: ReleaseStore, bare_harness: Harness) -> None:
     a, b, c = (store.put(named(bare_harness, text)) for text in "abc")
     store.publish("stable", a, expected="")
     with pytest.raises(StoreError, match=r"points at sha256:\w+, not at nothing"):
@@ -259,9 +255,7 @@ def test_splits_are_stored_versioned_and_logged(store: ReleaseStore, bare_harnes
     ]
 
 
-def test_a_split_needs_channels_that_exist_and_a_hundred_percent(
-    store: ReleaseStore, bare_harness: Harness
-) -> None:
+def test_a_split_needs_channels_that_exist_and_a_hundred_percent(store: ReleaseStore, bare_harness: Harness) -> None:
     store.publish("stable", bare_harness)
     with pytest.raises(StoreError, match="no channel 'canary'"):
         store.set_split("*", {"stable": 50, "canary": 50})
@@ -318,9 +312,7 @@ def test_a_store_of_a_newer_livery_is_refused(store: ReleaseStore, store_url: st
 
 def test_many_processes_may_make_the_same_store_at_once(store_url: str) -> None:
     code = "import sys; from livery.harness.store import ReleaseStore; ReleaseStore(sys.argv[1]).channels()"
-    making = [
-        subprocess.Popen([sys.executable, "-c", code, store_url], stderr=subprocess.PIPE) for _ in range(3)
-    ]
+    making = [subprocess.Popen([sys.executable, "-c", code, store_url], stderr=subprocess.PIPE) for _ in range(3)]
     for process in making:
         _, errors = process.communicate(timeout=60)
         assert process.returncode == 0, errors.decode()
@@ -340,9 +332,7 @@ for n in range(10**6):
 
 @pytest.mark.parametrize("after", [1, 7, 20])
 def test_kill_9_at_any_moment_loses_no_acknowledged_release(store_url: str, after: int) -> None:
-    process = subprocess.Popen(
-        [sys.executable, "-c", PUBLISHER, store_url], stdout=subprocess.PIPE, text=True
-    )
+    process = subprocess.Popen([sys.executable, "-c", PUBLISHER, store_url], stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     watchdog = threading.Timer(60, process.kill)
     watchdog.start()

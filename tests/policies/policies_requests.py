@@ -29,9 +29,7 @@ TOOLS = (
 )
 
 MESSAGES = (
-    PromptMessage(
-        role="system", content="You are a shop host.\n\n## Skills\n- price-promo: Price questions."
-    ),
+    PromptMessage(role="system", content="You are a shop host.\n\n## Skills\n- price-promo: Price questions."),
     PromptMessage(role="user", content="## Chat\nAnn: how much is link 3?"),
 )
 

@@ -15,9 +15,7 @@ MODELS = ["llamacpp", "endpoint-text", "endpoint-native"]
 SCRIPTS = ["scripted:host", "scripted:instant"]
 HF = pytest.param(
     "hf",
-    marks=pytest.mark.skipif(
-        not find_spec("torch"), reason="needs the training extra: torch is not installed"
-    ),
+    marks=pytest.mark.skipif(not find_spec("torch"), reason="needs the training extra: torch is not installed"),
 )
 MODELLED = [*(pytest.param(name, marks=pytest.mark.model) for name in MODELS), HF]
 EVERY = [*MODELLED, *SCRIPTS]
@@ -131,9 +129,7 @@ async def test_a_trace_is_appended_over_three_rounds(policy):
         assert turn.tokens.prompt_ids[: len(before)] == before
         before = turn.tokens.prompt_ids + turn.tokens.output_ids
         previous, shown = turn, len(messages)
-        results = tuple(
-            PromptMessage(role="tool", content="ok", call_id=c.id, name=c.name) for c in turn.calls
-        )
+        results = tuple(PromptMessage(role="tool", content="ok", call_id=c.id, name=c.name) for c in turn.calls)
         messages = (*messages, PromptMessage(role="assistant", content=turn.text, calls=turn.calls), *results)
     if policy.uri.startswith("llamacpp"):  # a random model is bound by no grammar and makes no calls
         assert wire.calls_so_far(messages) >= 2

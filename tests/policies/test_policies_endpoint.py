@@ -58,9 +58,7 @@ async def test_a_reply_with_its_usage(opened):
         chunk({"content": "It is "}),
         chunk({"content": "$9."}, "stop"),
     ]
-    async with serving(
-        stream(*parts, chunk(usage=usage, timings={"prompt_ms": 500, "predicted_ms": 250}))
-    ) as stub:
+    async with serving(stream(*parts, chunk(usage=usage, timings={"prompt_ms": 500, "predicted_ms": 250}))) as stub:
         policy = opened(stub.url)
         turn = await policy.act(request())
     assert (turn.text, turn.reasoning, turn.stop, turn.calls) == ("It is $9.", "hm", "reply", ())
@@ -127,9 +125,7 @@ async def test_the_token_limit_is_told(opened):
 
 CONVERSATION = (
     *MESSAGES,
-    PromptMessage(
-        role="assistant", content="", calls=(ToolCall(id="a", name="price_check", arguments={"link": "3"}),)
-    ),
+    PromptMessage(role="assistant", content="", calls=(ToolCall(id="a", name="price_check", arguments={"link": "3"}),)),
     PromptMessage(role="tool", content="$9 <|im_end|>", call_id="a", name="price_check"),
 )
 

@@ -194,9 +194,7 @@ class Room:
             dialogue=(dialogue,) if dialogue else (),
         )
         message = ChatMessage(id="m", room="r", viewer="Ann", name="Ann", text=text, at=NOW)
-        return await self.agent.answer(
-            Request(id=text, messages=(message,), state=state, created_at=NOW), self.live
-        )
+        return await self.agent.answer(Request(id=text, messages=(message,), state=state, created_at=NOW), self.live)
 
 
 def room(language, change=lambda worn: worn):
@@ -207,9 +205,7 @@ def room(language, change=lambda worn: worn):
     return Room(language, agent, LiveHarness(worn, "r", operations))
 
 
-@pytest.fixture(
-    scope="module", params=["as it is", "renamed", "renamed, JSON", "renamed, XML", "renamed, lines"]
-)
+@pytest.fixture(scope="module", params=["as it is", "renamed", "renamed, JSON", "renamed, XML", "renamed, lines"])
 def rooms(request):
     style = {"JSON": "json", "XML": "xml", "lines": "key_value"}.get(request.param.rpartition(" ")[2], "")
     change = (lambda worn: renamed(worn, style)) if "renamed" in request.param else (lambda worn: worn)
@@ -233,9 +229,7 @@ async def test_questions_of_the_sample_chats_are_answered_right(rooms, language,
     for question, expected in facts.items():
         answered = await rooms[language].ask(question, before=ASKED_BEFORE.get(question, ""))
         expected = (expected,) if isinstance(expected, str) else expected
-        if answered.route not in (Route.AGENT, Route.HANDOFF) or any(
-            e not in answered.reply for e in expected
-        ):
+        if answered.route not in (Route.AGENT, Route.HANDOFF) or any(e not in answered.reply for e in expected):
             wrong.append((question, answered.route.value, answered.reply))
     assert wrong == []
     assert len(facts) >= 25
@@ -310,9 +304,7 @@ async def test_prices_are_only_said_of_the_item_asked_about(sample, language):
         for wording in wordings:
             for words in (alias, {"en": f"number {product.link_id}", "zh": f"{product.link_id}号"}[language]):
                 answered = await sample[language].ask(wording.format(words), on_screen="2")
-                others = [
-                    p.name for p in catalogue.products if p.name in answered.reply and p.name != product.name
-                ]
+                others = [p.name for p in catalogue.products if p.name in answered.reply and p.name != product.name]
                 assert (words, others) == (words, [])
                 if re.search(r"[$¥]\d", answered.reply):
                     assert product.name in answered.reply
@@ -332,9 +324,7 @@ async def test_the_sample_chats_never_end_without_an_answer(sample):
 
 def surfaces(language):
     worn = load_harness(ROOT / f"harnesses/streamer-{language}").harness
-    return [
-        ToolSurface(name=t.name, description=t.description, input_schema=t.input_schema) for t in worn.tools
-    ]
+    return [ToolSurface(name=t.name, description=t.description, input_schema=t.input_schema) for t in worn.tools]
 
 
 @pytest.mark.parametrize(
@@ -398,9 +388,7 @@ def test_tools_are_known_by_what_they_say(language, expected):
 )  # fmt: skip
 def test_what_a_question_names(question, intent, links, items, quantity, variant):
     user = f"## The room now\nOn screen: link 7, Mug.\n\n## Chat\nAnn: {question}"
-    scene = read_scene(
-        (PromptMessage(role="system", content="host"), PromptMessage(role="user", content=user))
-    )
+    scene = read_scene((PromptMessage(role="system", content="host"), PromptMessage(role="user", content=user)))
     assert (scene.question, scene.on_screen) == (question, "7")
     assert (scene.intent.name, scene.links, scene.items) == (intent, links, items)
     assert (scene.quantity, scene.variant) == (quantity, variant)
@@ -467,8 +455,6 @@ def test_results_of_any_format_are_read(text, ok, rows):
 
 async def test_a_room_without_the_tools_still_answers_honestly():
     bare = room("en", lambda worn: worn.replace(tools=tuple(t for t in worn.tools if t.key == "load_skill")))
-    answers = await asyncio.gather(
-        *(bare.ask(q) for q in ("how much is number 1?", "does the tee shrink", "hi"))
-    )
+    answers = await asyncio.gather(*(bare.ask(q) for q in ("how much is number 1?", "does the tee shrink", "hi")))
     assert [a.route for a in answers] == [Route.AGENT] * 3
     assert [HONEST["en"] in a.reply for a in answers] == [True, True, False]

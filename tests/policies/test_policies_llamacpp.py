@@ -45,9 +45,7 @@ async def test_the_next_prompt_begins_with_the_ids_of_the_turn_before(embedded, 
         PromptMessage(role="assistant", content=first.text, calls=first.calls),
         *(PromptMessage(role="tool", content="$9.99", call_id=c.id, name=c.name) for c in first.calls),
     )
-    second = await embedded.act(
-        request(told, allow_calls=False, previous=first, previous_messages=2, max_tokens=8)
-    )
+    second = await embedded.act(request(told, allow_calls=False, previous=first, previous_messages=2, max_tokens=8))
     assert first.tokens and second.tokens
     before = first.tokens.prompt_ids + first.tokens.output_ids
     assert second.tokens.prompt_ids[: len(before)] == before
@@ -170,9 +168,7 @@ async def test_special_tokens_in_chat_are_plain_text(embedded, engine):
     special = {engine.vocabulary.special(wire.START), engine.vocabulary.special(wire.END)}
     assert not special & set(engine.encode([Segment(mark)]))
     ids = engine.encode(wire.segments([PromptMessage(role="system", content=mark)]))
-    assert [i for i in ids if i in special] == list(
-        engine.encode([Segment(wire.START, True), Segment(wire.END, True)])
-    )
+    assert [i for i in ids if i in special] == list(engine.encode([Segment(wire.START, True), Segment(wire.END, True)]))
 
 
 def test_pieces_are_encoded_as_the_whole_would_be(engine):
@@ -244,9 +240,7 @@ def test_a_file_that_is_no_model_says_so(tmp_path, content, code):
 
 def test_a_missing_adapter_is_named(model_file, tmp_path):
     with pytest.raises(InputError, match=r"gone\.gguf: no such file"):
-        LlamaCppPolicy.open(
-            LlamaCppOptions(model=model_file, loras=((tmp_path / "gone.gguf", 1.0),), threads=1)
-        )
+        LlamaCppPolicy.open(LlamaCppOptions(model=model_file, loras=((tmp_path / "gone.gguf", 1.0),), threads=1))
 
 
 @pytest.mark.parametrize(
@@ -342,6 +336,4 @@ def test_an_adapter_that_is_none_is_refused(model_file, tmp_path):
     with pytest.raises(InputError, match=r"a\.gguf"):
         LlamaCppPolicy.open(LlamaCppOptions(model=model_file, loras=((path, 1.0),), threads=1, context=512))
     with pytest.raises(InputError, match="not a LoRA adapter"):
-        LlamaCppPolicy.open(
-            LlamaCppOptions(model=model_file, loras=((model_file, 1.0),), threads=1, context=512)
-        )
+        LlamaCppPolicy.open(LlamaCppOptions(model=model_file, loras=((model_file, 1.0),), threads=1, context=512))

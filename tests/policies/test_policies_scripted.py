@@ -149,9 +149,7 @@ async def test_a_script_file_is_played_turn_by_turn(tmp_path):
     told = after(MESSAGES, first, "$9.99")
     second = await policy.act(request(told))
     assert second.text == "It is $9.99."
-    assert (
-        await policy.act(request((*told, PromptMessage(role="assistant", content="x"))))
-    ).text == second.text
+    assert (await policy.act(request((*told, PromptMessage(role="assistant", content="x"))))).text == second.text
     hello = (MESSAGES[0], PromptMessage(role="user", content="hi"))
     assert (await policy.act(request(hello))).text == "Hello!"
 

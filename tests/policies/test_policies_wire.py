@@ -10,24 +10,16 @@ from livery.policies import wire
 from livery.policies.policy import PromptMessage
 from livery.types import ToolCall
 
-PLAIN = st.text(st.characters(exclude_categories=("Cs", "Cc"), exclude_characters="<"), max_size=40).map(
-    str.strip
-)
+PLAIN = st.text(st.characters(exclude_categories=("Cs", "Cc"), exclude_characters="<"), max_size=40).map(str.strip)
 VALUES = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.floats(allow_nan=False)
-    | st.text(st.characters(codec="utf-8")),
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(st.characters(codec="utf-8")),
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
     max_leaves=6,
 )
-ARGUMENTS = st.dictionaries(
-    st.text(st.characters(codec="utf-8"), min_size=1, max_size=8), VALUES, max_size=3
-).filter(lambda a: wire.MALFORMED not in a)
-CALLS = st.lists(
-    st.tuples(st.text(st.characters(codec="utf-8"), min_size=1, max_size=12), ARGUMENTS), max_size=3
+ARGUMENTS = st.dictionaries(st.text(st.characters(codec="utf-8"), min_size=1, max_size=8), VALUES, max_size=3).filter(
+    lambda a: wire.MALFORMED not in a
 )
+CALLS = st.lists(st.tuples(st.text(st.characters(codec="utf-8"), min_size=1, max_size=12), ARGUMENTS), max_size=3)
 
 
 @given(reasoning=PLAIN, calls=CALLS, reply=PLAIN)
@@ -60,9 +52,7 @@ def test_white_space_and_a_missing_end_mark_are_forgiven():
 
 
 def test_broken_json_comes_back_as_data_with_its_name():
-    parsed = wire.parse_turn(
-        '<tool_call>\n{"name": "price", "arguments": {"link": }}\n</tool_call>', first_call=4
-    )
+    parsed = wire.parse_turn('<tool_call>\n{"name": "price", "arguments": {"link": }}\n</tool_call>', first_call=4)
     assert parsed.calls[0].name == "price"
     assert parsed.calls[0].id == "call_4"
     assert wire.malformed_text(parsed.calls[0]) == '{"name": "price", "arguments": {"link": }}'
@@ -93,9 +83,7 @@ def test_words_beside_calls_are_not_a_reply():
 
 
 def test_reasoning_opened_by_the_template_is_split_off():
-    assert wire.parse_turn("so, price\n</think>\n\nHello") == wire.ParsedTurn(
-        reasoning="so, price", reply="Hello"
-    )
+    assert wire.parse_turn("so, price\n</think>\n\nHello") == wire.ParsedTurn(reasoning="so, price", reply="Hello")
 
 
 def test_reasoning_that_never_ends_is_not_a_reply():
@@ -116,9 +104,7 @@ def test_a_call_cut_by_the_limit_is_dropped_beside_a_whole_one():
 MESSAGES = (
     PromptMessage(role="system", content="You are a host."),
     PromptMessage(role="user", content="price?"),
-    PromptMessage(
-        role="assistant", content="", calls=(ToolCall(id="call_0", name="price", arguments={"n": 3}),)
-    ),
+    PromptMessage(role="assistant", content="", calls=(ToolCall(id="call_0", name="price", arguments={"n": 3}),)),
     PromptMessage(role="tool", content="$9.99", call_id="call_0", name="price"),
     PromptMessage(role="assistant", content="It is $9.99."),
 )
@@ -141,9 +127,7 @@ def test_the_chatml_text():
 
 
 @pytest.mark.parametrize("role", ["user", "tool"])
-@pytest.mark.parametrize(
-    "mark", ["<|im_end|>", "<|im_start|>", "</tool_response>", "<tool_call>", "</think>"]
-)
+@pytest.mark.parametrize("mark", ["<|im_end|>", "<|im_start|>", "</tool_response>", "<tool_call>", "</think>"])
 def test_marks_in_untrusted_text_are_made_harmless(role, mark):
     text = wire.chat_text([PromptMessage(role=role, content=f"hi {mark} there <3")])
     inner = text.removeprefix("<|im_start|>user\n").removesuffix("<|im_end|>\n")

@@ -36,9 +36,7 @@ async def answer(request: Request) -> Trajectory:
 
 async def main(path: str) -> None:
     journal = Journal(path)
-    intake = IntakeConfig(
-        merge_window_s=0.01, viewer_burst=1000, room_burst=1000, room_rate=1000, max_age_s=60
-    )
+    intake = IntakeConfig(merge_window_s=0.01, viewer_burst=1000, room_burst=1000, room_rate=1000, max_age_s=60)
     room = Room(
         config=RoomConfig(room="room", concurrency=2, intake=intake),
         answer=answer,

@@ -91,9 +91,7 @@ def test_near_duplicates_follow_their_lead_but_are_not_shown_to_the_agent() -> N
     box = intake(echoes=2)
     for n in range(3):
         assert box.offer(chat("how much is it?", f"m{n}"), 0.0) == ()
-    assert box.offer(chat("How much is it", "m3"), 0.0) == (
-        Settled("m3", Fate.MERGED, "near duplicate of m0"),
-    )
+    assert box.offer(chat("How much is it", "m3"), 0.0) == (Settled("m3", Fate.MERGED, "near duplicate of m0"),)
     assert ids(box.take(1.5)) == ["m0"]
     assert box.offer(chat("how much is it??", "m4"), 1.6)[0].fate is Fate.MERGED
     assert [s.fate for s in box.finish("r1", Fate.DROPPED, "silent")] == [Fate.DROPPED] * 3
@@ -288,9 +286,7 @@ class Flood(RuleBasedStateMachine):
             assert one.reason
             self.fates[one.message] = one.fate
 
-    @rule(
-        text=TEXTS, kind=KINDS, viewer=st.integers(0, 9), number=st.integers(0, 60), copies=st.integers(1, 4)
-    )
+    @rule(text=TEXTS, kind=KINDS, viewer=st.integers(0, 9), number=st.integers(0, 60), copies=st.integers(1, 4))
     def message(self, text: str, kind: MessageKind, viewer: int, number: int, copies: int) -> None:
         for n in range(copies):
             id = f"m{number + n}"

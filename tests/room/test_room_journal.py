@@ -188,9 +188,7 @@ async def test_one_bad_row_does_not_take_the_others_with_it(tmp_path: Path) -> N
 async def test_happenings_come_oldest_first(tmp_path: Path) -> None:
     journal = Journal(tmp_path / "j.sqlite")
     for n in range(4):
-        await journal.conclude(
-            "room", at=1.0, happenings=[Happening(kind="item", at=float(n), link_id=str(n))]
-        )
+        await journal.conclude("room", at=1.0, happenings=[Happening(kind="item", at=float(n), link_id=str(n))])
     assert [h.link_id for h in await journal.happenings("room", "item", 2)] == ["2", "3"]
     assert await journal.happenings("room", "spoken", 2) == ()
     await journal.aclose()

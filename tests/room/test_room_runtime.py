@@ -176,9 +176,7 @@ async def test_more_at_once_than_the_room_can_store_is_refused_not_hoarded(rooms
 )
 async def test_the_route_decides_the_fate(rooms: Rooms, reply: str, route: Route, fate: Fate) -> None:
     async def answer(request: Request) -> Trajectory:
-        return trajectory(
-            request, reply, route=route, reason="why", effects=[Effect(kind="hand_off", reason="angry")]
-        )
+        return trajectory(request, reply, route=route, reason="why", effects=[Effect(kind="hand_off", reason="angry")])
 
     room = await rooms.start(answer)
     with room.subscribe() as events:
@@ -476,11 +474,7 @@ async def test_a_flood_is_bounded_and_the_queue_recovers(rooms: Rooms) -> None:
     for second in range(10):
         acks = await asyncio.gather(
             *(
-                room.submit(
-                    chat(
-                        f"number {n % 97} {subjects[n % 5]} {second}?", f"{second}-{n}", viewer=f"u{n % 700}"
-                    )
-                )
+                room.submit(chat(f"number {n % 97} {subjects[n % 5]} {second}?", f"{second}-{n}", viewer=f"u{n % 700}"))
                 for n in range(1000)
             )
         )

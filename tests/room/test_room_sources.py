@@ -231,9 +231,7 @@ def test_an_array_without_an_end_is_read_and_warned_about(tmp_path: Path) -> Non
 
 def test_an_element_cut_off_in_its_middle_is_a_problem(tmp_path: Path) -> None:
     path = tmp_path / "chat.json"
-    path.write_text(
-        '[{"author": "A", "author_id": "a", "message": "m", "timestamp": 1},\n{"author": "B', "utf-8"
-    )
+    path.write_text('[{"author": "A", "author_id": "a", "message": "m", "timestamp": 1},\n{"author": "B', "utf-8")
     log = read_chat(path, "r")
     assert (len(log.events), log.bad_rows, log.rows) == (1, 1, 2)
     assert log.problems[0].line == 2
@@ -249,9 +247,7 @@ def test_large_arrays_are_decoded_in_pieces_with_true_line_numbers(tmp_path: Pat
 
 
 @given(st.lists(st.dictionaries(st.text(max_size=5), st.text(max_size=5) | st.integers()), max_size=8))
-def test_any_array_of_objects_is_read_back(
-    tmp_path_factory: pytest.TempPathFactory, items: list[object]
-) -> None:
+def test_any_array_of_objects_is_read_back(tmp_path_factory: pytest.TempPathFactory, items: list[object]) -> None:
     path = tmp_path_factory.mktemp("array") / "a.json"
     path.write_text(json.dumps(items, indent=1, ensure_ascii=False), encoding="utf-8", newline="\n")
     assert [row.value for row in array_elements(path) if isinstance(row, Row)] == items
@@ -280,11 +276,7 @@ def test_ytdlp_actions_of_every_kind(tmp_path: Path) -> None:
     path = write(
         tmp_path,
         "x.live_chat.json",
-        action(
-            item(
-                "liveChatTextMessageRenderer", id="m1", timestampUsec="1700000000000000", message=runs, **who
-            )
-        ),
+        action(item("liveChatTextMessageRenderer", id="m1", timestampUsec="1700000000000000", message=runs, **who)),
         action(
             item(
                 "liveChatMembershipItemRenderer",
@@ -815,9 +807,7 @@ def test_bad_csv_rows_are_named_by_the_line_they_begin_on(tmp_path: Path) -> Non
 
 
 def test_strict_reading_stops_at_the_first_bad_row(tmp_path: Path) -> None:
-    path = write(
-        tmp_path, "m.jsonl", {"text": "a", "at": 1e9}, {"text": 5, "at": 1e9}, {"text": "c", "at": 1e9}
-    )
+    path = write(tmp_path, "m.jsonl", {"text": "a", "at": 1e9}, {"text": 5, "at": 1e9}, {"text": "c", "at": 1e9})
     stream = open_chat(path, "r", strict=True)
     assert isinstance(next(stream), ChatMessage)
     with pytest.raises(InputError, match=r"m\.jsonl:2: text: found a number, expected a string"):
@@ -854,9 +844,7 @@ def test_a_byte_that_is_not_utf8_costs_only_its_line(tmp_path: Path) -> None:
         ("<html><body>hello</body></html>", "no known chat format"),
     ],
 )
-def test_content_of_no_known_format_is_refused_with_the_list(
-    tmp_path: Path, content: str, expected: str
-) -> None:
+def test_content_of_no_known_format_is_refused_with_the_list(tmp_path: Path, content: str, expected: str) -> None:
     path = tmp_path / "x"
     path.write_text(content, encoding="utf-8")
     with pytest.raises(InputError, match=expected) as caught:
@@ -885,9 +873,7 @@ def test_a_named_format_is_used_without_detection(tmp_path: Path) -> None:
 LINES = st.lists(
     st.one_of(
         st.text(alphabet=st.characters(exclude_characters="\r\n"), max_size=30),
-        st.builds(
-            json.dumps, st.dictionaries(st.sampled_from(["text", "at", "kind", "id"]), st.text(max_size=4))
-        ),
+        st.builds(json.dumps, st.dictionaries(st.sampled_from(["text", "at", "kind", "id"]), st.text(max_size=4))),
         st.just('{"text": "ok", "at": 1e9}'),
     ),
     max_size=12,
@@ -895,9 +881,7 @@ LINES = st.lists(
 
 
 @given(LINES)
-def test_no_row_is_ever_lost_whatever_the_lines_hold(
-    tmp_path_factory: pytest.TempPathFactory, rows: list[str]
-) -> None:
+def test_no_row_is_ever_lost_whatever_the_lines_hold(tmp_path_factory: pytest.TempPathFactory, rows: list[str]) -> None:
     path = tmp_path_factory.mktemp("any") / "m"
     path.write_bytes("\n".join(rows).encode("utf-8", "surrogatepass"))
     nonempty = sum(1 for row in "\n".join(rows).removeprefix("\ufeff").split("\n") if row.strip())
@@ -915,9 +899,7 @@ def test_no_row_is_ever_lost_whatever_the_lines_hold(
 
 def test_half_a_surrogate_pair_becomes_a_replacement_character(tmp_path: Path) -> None:
     path = tmp_path / "m.jsonl"
-    path.write_text(
-        '{"text": "a \\ud83d b", "viewer": "\\udc00"}\n{"text": "\\ud83d\\ude00 hm"}\n', encoding="utf-8"
-    )
+    path.write_text('{"text": "a \\ud83d b", "viewer": "\\udc00"}\n{"text": "\\ud83d\\ude00 hm"}\n', encoding="utf-8")
     first, second = read_chat(path, "r").events
     assert isinstance(first, ChatMessage)
     assert isinstance(second, ChatMessage)

@@ -36,9 +36,7 @@ from livery.room.speech.voice import read_wav, utterance_of, wav_file
 
 def tone(seconds: float, rate: int = 16_000, level: float = 0.5) -> bytes:
     count = round(seconds * rate)
-    return array(
-        "h", (round(level * 32767 * math.sin(2 * math.pi * 440 * n / rate)) for n in range(count))
-    ).tobytes()
+    return array("h", (round(level * 32767 * math.sin(2 * math.pi * 440 * n / rate)) for n in range(count))).tobytes()
 
 
 # -------------------------------------------------------------------------------------- audio
@@ -276,9 +274,7 @@ async def test_a_full_queue_gives_silence_at_once_and_says_so() -> None:
     ("step", "reason"),
     [("fail", "out of breath"), ("bug", "division by zero"), ("wait", "no speech within 0.01 s")],
 )
-async def test_a_failing_engine_gives_silence_and_a_reason_and_the_next_reply_is_tried(
-    step: str, reason: str
-) -> None:
+async def test_a_failing_engine_gives_silence_and_a_reason_and_the_next_reply_is_tried(step: str, reason: str) -> None:
     voice = FakeVoice(script=[step])
     queue, troubles = queue_of(voice, timeout_s=0.01 if step == "wait" else 5.0)
     made = await queue.speak("one two three four", "en")
@@ -363,9 +359,7 @@ async def speech_server(answer: Answer | None) -> AsyncIterator[tuple[str, list[
         except asyncio.IncompleteReadError:  # the client gave up before it asked
             writer.close()
             return
-        length = next(
-            int(h.split(":")[1]) for h in head.split("\r\n") if h.lower().startswith("content-length")
-        )
+        length = next(int(h.split(":")[1]) for h in head.split("\r\n") if h.lower().startswith("content-length"))
         body = json.loads(await reader.readexactly(length))
         keys = [h for h in head.split("\r\n") if h.lower().startswith("authorization")]
         seen.append({**body, "path": head.split(" ")[1], "authorization": keys})
@@ -424,9 +418,7 @@ async def test_a_server_is_asked_as_openai_documents_and_its_wav_is_decoded() ->
         ("audio/mpeg", b"ID3...", "mp3", "audio/mpeg", estimated_s("hello")),
     ],
 )
-async def test_answers_of_other_kinds(
-    kind: str, body: bytes, format: str, media_type: str, duration_s: float
-) -> None:
+async def test_answers_of_other_kinds(kind: str, body: bytes, format: str, media_type: str, duration_s: float) -> None:
     async with speech_server(lambda _: (200, kind, [body])) as (url, _):
         voice = ServerVoice(url=url, format=format)
         made = await voice.synthesise("hello", "en")

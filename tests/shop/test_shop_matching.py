@@ -66,9 +66,7 @@ def test_products_are_found_by_name(english: Catalogue, said: str, link: str) ->
     assert product_by_name(english, said).link_id == link
 
 
-@pytest.mark.parametrize(
-    ("said", "link"), [("那个防晒", "1"), ("冲锋衣", "5"), ("保温杯", "14"), ("T恤", "6")]
-)
+@pytest.mark.parametrize(("said", "link"), [("那个防晒", "1"), ("冲锋衣", "5"), ("保温杯", "14"), ("T恤", "6")])
 def test_products_are_found_by_chinese_name(chinese: Catalogue, said: str, link: str) -> None:
     assert product_by_name(chinese, said).link_id == link
 

@@ -106,9 +106,7 @@ def test_results_are_json(en: Any, zh: Any) -> None:
                 "size.advise",
                 "promotions.list",
             ):
-                assert (
-                    json.loads(json.dumps(call(name, link_id=product.link_id)))["link_id"] == product.link_id
-                )
+                assert json.loads(json.dumps(call(name, link_id=product.link_id)))["link_id"] == product.link_id
             call("shipping.quote", region=region, link_id=product.link_id, quantity=2)
 
 
@@ -192,9 +190,7 @@ def test_search_orders_by_name_and_obeys_its_filters(en: Any, zh: Any) -> None:
 
 
 def test_compare_puts_specifications_side_by_side(en: Any) -> None:
-    value = en(
-        "catalog.compare", link_ids=["15", "16"], aspects=["weight", "battery", "price", "colour depth"]
-    )
+    value = en("catalog.compare", link_ids=["15", "16"], aspects=["weight", "battery", "price", "colour depth"])
     assert value["aspects"] == {
         "Weight": {"15": "not stated", "16": "198 g for 10000 mAh"},
         "Battery life": {"15": "7 hours plus 21 with case", "16": "not stated"},
@@ -234,9 +230,7 @@ def test_quote_in_chinese_says_discounts_by_what_is_paid(zh: Any) -> None:
     # 89 at 80 % is 71.20, and 10 off from 59.
     assert value["total"] == cny(6120, "¥61.20")
     assert [line["reason"] for line in value["lines"]] == ["护肤专场: 8折", "新客券: 满¥59减¥10"]
-    assert {"coupon": "直播间88折", "terms": "满¥99享8.8折，最多减¥30", "why": "还差¥27.80"} in value[
-        "not_used"
-    ]
+    assert {"coupon": "直播间88折", "terms": "满¥99享8.8折，最多减¥30", "why": "还差¥27.80"} in value["not_used"]
 
 
 def test_every_asked_coupon_is_answered(en: Any) -> None:
@@ -340,9 +334,7 @@ def test_size_advice(en: Any, link: str, body: dict[str, Any], result: str, size
 
 def test_size_advice_is_honest_about_what_it_lacks(en: Any, zh: Any) -> None:
     assert en("size.advise", link_id="1", height_cm=170)["reason"] == "it has no sizes"
-    assert (
-        en("size.advise", link_id="9", height_cm=170)["reason"] == "it comes in sizes, but has no size chart"
-    )
+    assert en("size.advise", link_id="9", height_cm=170)["reason"] == "it comes in sizes, but has no size chart"
     asked = en("size.advise", link_id="8", height_cm=170)
     assert (asked["result"], asked["ask_for"]) == ("need_measures", ["foot length"])
     usual = en("size.advise", link_id="5", usual_size="m")

@@ -18,9 +18,7 @@ DAY = timedelta(days=1)
 
 def shop(price: int, promotions: list[Promotion], coupons: list[Coupon]) -> Catalogue:
     item = Product(link_id="1", key="a", name="Thing", category="Things", price=price, stock=9)
-    return Catalogue(
-        store="s", currency="USD", products=(item,), promotions=tuple(promotions), coupons=tuple(coupons)
-    )
+    return Catalogue(store="s", currency="USD", products=(item,), promotions=tuple(promotions), coupons=tuple(coupons))
 
 
 def priced(price: int, *parts: Promotion | Coupon, **asked: Any) -> Price:
@@ -345,9 +343,7 @@ def reference_step(p: Promotion, units: list[int], off: int) -> tuple[list[int],
                 counted = 0
         return [0] * free + units[free:], off
     amount = sum(units) - off
-    gains = [
-        t.amount_off * (amount // t.threshold if p.every else 1) for t in p.tiers if t.threshold <= amount
-    ]
+    gains = [t.amount_off * (amount // t.threshold if p.every else 1) for t in p.tiers if t.threshold <= amount]
     return units, off + max(gains, default=0)
 
 

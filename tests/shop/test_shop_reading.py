@@ -253,7 +253,9 @@ def test_unreadable_inputs_are_input_errors(tmp_path: Path) -> None:
 
 
 def test_json_faults_have_lines_too(tmp_path: Path) -> None:
-    text = '{"store": "S", "currency": "USD",\n\t"products": [\n\t{"link_id": "1", "key": "a", "name": "é\\ud83d\\ude00",'
+    text = (
+        '{"store": "S", "currency": "USD",\n\t"products": [\n\t{"link_id": "1", "key": "a", "name": "é\\ud83d\\ude00",'
+    )
     write(tmp_path, shop__json=text + '\n\t"category": "c", "price": 1.005,\n\t"stock": 1}]}')
     assert brief(tmp_path / "shop.json") == [("shop.json", 4, "products[0].price", "amount")]
 

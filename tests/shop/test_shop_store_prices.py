@@ -149,9 +149,7 @@ def test_members_and_named_coupons_in_yuan(
         ("2026-09-01 00:00:00", 4300),
     ],
 )
-def test_the_summer_sale_holds_from_its_first_second_to_its_last(
-    english: Catalogue, at: str, expected: int
-) -> None:
+def test_the_summer_sale_holds_from_its_first_second_to_its_last(english: Catalogue, at: str, expected: int) -> None:
     assert total(english, "7", 1, at) == expected
 
 
@@ -167,9 +165,7 @@ def test_the_summer_sale_holds_from_its_first_second_to_its_last(
         ("2026-06-17 12:00", "5", 26_900),  # the flash price stands alone
     ],
 )
-def test_618_holds_from_its_first_second_to_its_last(
-    chinese: Catalogue, at: str, link: str, expected: int
-) -> None:
+def test_618_holds_from_its_first_second_to_its_last(chinese: Catalogue, at: str, link: str, expected: int) -> None:
     assert total(chinese, link, 1, at) == expected
 
 

@@ -41,9 +41,7 @@ class Bytes:
         self.merged = merged
 
     def encode(self, segments):
-        text = "".join(
-            ("\x01" if s.text == wire.START else "\x02") if s.control else s.text for s in segments
-        )
+        text = "".join(("\x01" if s.text == wire.START else "\x02") if s.control else s.text for s in segments)
         ids, i = [], 0
         while i < len(text):
             if self.merged and text.startswith(self.merged, i):
@@ -165,9 +163,7 @@ def test_a_reply_that_was_sent_back_goes_with_its_feedback():
     messages = (
         system(), user(), wrote("", one), told(one), wrote("Buy or die!"), user("Too harsh."), wrote("It is $9."),
     )  # fmt: skip
-    trajectory = run(
-        (messages[2], [result_of(one)], ""), (messages[4], [], "Too harsh."), (messages[6], [], "")
-    )
+    trajectory = run((messages[2], [result_of(one)], ""), (messages[4], [], "Too harsh."), (messages[6], [], ""))
     assert sent_back(trajectory)
     assert without_failures(messages, trajectory) == (*messages[:4], messages[6])
 
@@ -238,9 +234,7 @@ def test_a_result_that_a_check_stopped_is_no_mistake_of_the_policy():
     one = call(0)
     messages = (system(), user(), wrote("", one), told(one, "stopped"), wrote("I will ask."))
     event = HookEvent(hook="sane", checkpoint=Checkpoint.TOOL_RESULT, decision="block", round=1)
-    trajectory = run(
-        (messages[2], [result_of(one, ErrorKind.BLOCKED)], ""), (messages[4], [], ""), hooks=[event]
-    )
+    trajectory = run((messages[2], [result_of(one, ErrorKind.BLOCKED)], ""), (messages[4], [], ""), hooks=[event])
     assert without_failures(messages, trajectory) == messages
 
 

@@ -45,9 +45,7 @@ def one_by_one(model, rows):
     for r in rows:
         logits = model(torch.tensor([r.ids])).logits[0]
         labels = torch.tensor(r.labels)
-        total = total + torch.nn.functional.cross_entropy(
-            logits[:-1], labels[1:], ignore_index=-100, reduction="sum"
-        )
+        total = total + torch.nn.functional.cross_entropy(logits[:-1], labels[1:], ignore_index=-100, reduction="sum")
         count += int((labels[1:] != -100).sum())
     return total / count
 
@@ -119,9 +117,7 @@ def test_each_row_gets_its_own_log_probabilities(kind):
 def test_shared_predictions_count_once_for_each_row():
     rows = [TokenRow(ids=(1, 2, 3), written=(False, True, True))] * 3
     batch = collate([*rows, TokenRow(ids=(1, 2, 9), written=(False, False, True))], "tree", least_shared=1)
-    asked = sorted(
-        zip(batch["source"].tolist(), batch["target"].tolist(), batch["weight"].tolist(), strict=True)
-    )
+    asked = sorted(zip(batch["source"].tolist(), batch["target"].tolist(), batch["weight"].tolist(), strict=True))
     assert asked == [(0, 2, 3.0), (1, 3, 3.0), (1, 9, 1.0)]
     assert batch["keep"].tolist() == [0, 1]
 
@@ -138,9 +134,7 @@ def test_a_model_set_up_for_trees_still_reads_padded_rows_and_generates():
     ids = torch.tensor([[0, 0, 5, 6, 7], [4, 5, 6, 7, 8]])
     mask = (ids != 0).long()
     for how in ({"attention_mask": mask}, {}):
-        torch.testing.assert_close(
-            model(ids, **how).logits[mask.bool()], plain(ids, **how).logits[mask.bool()]
-        )
+        torch.testing.assert_close(model(ids, **how).logits[mask.bool()], plain(ids, **how).logits[mask.bool()])
     options = {"max_new_tokens": 5, "do_sample": False, "attention_mask": mask}
     assert torch.equal(model.generate(ids, **options), plain.generate(ids, **options))
 
@@ -158,17 +152,13 @@ def test_layers_with_a_window_fall_back_to_rows_with_the_reason(caplog):
     assert "sliding_attention" in chosen.reason
     assert "falls back to 'rows'" in caplog.text
     rows = forest(1)
-    assert mean_loss(model, collate(rows, "rows")).item() == pytest.approx(
-        one_by_one(model, rows).item(), rel=1e-5
-    )
+    assert mean_loss(model, collate(rows, "rows")).item() == pytest.approx(one_by_one(model, rows).item(), rel=1e-5)
 
 
 def test_a_state_along_the_sequence_falls_back_to_rows():
     from transformers import MambaConfig, MambaForCausalLM
 
-    model = MambaForCausalLM(
-        MambaConfig(vocab_size=VOCABULARY, hidden_size=16, state_size=4, num_hidden_layers=1)
-    )
+    model = MambaForCausalLM(MambaConfig(vocab_size=VOCABULARY, hidden_size=16, state_size=4, num_hidden_layers=1))
     assert choose_packing(model).kind == "rows"
 
 

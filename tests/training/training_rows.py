@@ -30,9 +30,7 @@ def small_rows(harnesses=3, tasks=4):
             messages = conversation(f"h{h}", f"{t}?", f"No {t}.")
             tokens = token_row(messages, encoder, name=f"{h}/{t}")
             rows.append(
-                DataRow(
-                    id=f"{h}/{t}", group=f"h{h}", tokens=tokens, messages=messages, fields={"task": str(t)}
-                )
+                DataRow(id=f"{h}/{t}", group=f"h{h}", tokens=tokens, messages=messages, fields={"task": str(t)})
             )
     return rows
 

@@ -12,7 +12,9 @@ MODE = "check"
 ON_FAILURE = "allow"
 TIMEOUT_S = 0.2
 
-URGES = re.compile(r"\b(?:order now|buy (?:it )?now|grab (?:it|one|yours)|add (?:it )?to (?:your )?(?:cart|basket)|get yours)\b", re.I)
+URGES = re.compile(
+    r"\b(?:order now|buy (?:it )?now|grab (?:it|one|yours)|add (?:it )?to (?:your )?(?:cart|basket)|get yours)\b", re.I
+)
 GONE = {"sold out", "no longer sold", "not on sale yet"}
 
 

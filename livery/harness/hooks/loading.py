@@ -41,9 +41,7 @@ def load_hooks(harness: Harness) -> dict[str, HookFunction]:
     for hook in harness.hooks:
         if hook.key in functions:
             problems.append(
-                Problem(
-                    path=hook_path(hook), message=f"hook {hook.key!r} is there twice", code="hook-duplicate"
-                )
+                Problem(path=hook_path(hook), message=f"hook {hook.key!r} is there twice", code="hook-duplicate")
             )
         try:
             functions[hook.key] = load_hook(hook, language=harness.language)
@@ -102,8 +100,7 @@ def _builtin(hook: Hook, language: str) -> HookFunction:
             Problem(
                 path=path,
                 field="mode",
-                message=f"hook {hook.key!r}: built-in {hook.source!r} rewrites; expected `change`, "
-                "found `check`",
+                message=f"hook {hook.key!r}: built-in {hook.source!r} rewrites; expected `change`, found `check`",
                 code="hook-mode",
             )
         )
@@ -129,9 +126,7 @@ def _python(hook: Hook) -> HookFunction:
     except (SyntaxError, ValueError) as error:  # ValueError: a null byte
         line = (error.lineno or 0) if isinstance(error, SyntaxError) else 0
         text = error.msg if isinstance(error, SyntaxError) else str(error)
-        raise InputError.at(
-            path, f"hook {hook.key!r} is not Python: {text}", line=line, code="hook-syntax"
-        ) from error
+        raise InputError.at(path, f"hook {hook.key!r} is not Python: {text}", line=line, code="hook-syntax") from error
     # Tracebacks then show the hook's own lines, though there is no file of that name.
     linecache.cache[filename] = (len(hook.source), None, hook.source.splitlines(keepends=True), filename)
     module = ModuleType(name)

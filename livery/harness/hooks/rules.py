@@ -168,9 +168,7 @@ def compile_rules(hook: Hook, path: str) -> HookFunction:
         message = f"hook {hook.key!r}: found no rule; expected at least one"
         raise InputError.at(path, message, field="rules", code="hook-params")
     problems: list[Problem] = []
-    compiled = tuple(
-        _compile(rule, f"rules[{i}]", hook, path, problems) for i, rule in enumerate(params.rules)
-    )
+    compiled = tuple(_compile(rule, f"rules[{i}]", hook, path, problems) for i, rule in enumerate(params.rules))
     if problems:
         raise InputError(problems)
     timeout_s = hook.timeout_s
@@ -180,9 +178,7 @@ def compile_rules(hook: Hook, path: str) -> HookFunction:
         for item in compiled:
             text = value_text(value)
             if len(text) > LONGEST_TEXT:
-                raise ValueError(
-                    f"the text has {len(text)} characters; a rules hook reads at most {LONGEST_TEXT}"
-                )
+                raise ValueError(f"the text has {len(text)} characters; a rules hook reads at most {LONGEST_TEXT}")
             facts = _Facts(text, value, context, timeout_s)
             if not all(test(facts) for test in item.when):
                 continue
@@ -242,9 +238,7 @@ def _dotted(loc: Sequence[str | int]) -> str:
 def _compile(rule: Rule, field: str, hook: Hook, path: str, problems: list[Problem]) -> _Compiled:
     def fault(where: str, message: str) -> None:
         problems.append(
-            Problem(
-                path=path, field=f"{field}{where}", message=f"hook {hook.key!r}: {message}", code="hook-rule"
-            )
+            Problem(path=path, field=f"{field}{where}", message=f"hook {hook.key!r}: {message}", code="hook-rule")
         )
 
     when = _tests(rule.when, ".when", hook, fault)
@@ -265,9 +259,7 @@ def _compile(rule: Rule, field: str, hook: Hook, path: str, problems: list[Probl
             target = _pattern(source, rule.when.case_sensitive)
             if target is not None and rule.replace is not None and rule.when.matches:
                 groups = {number: name for name, number in target.groupindex.items()}
-                same = "".join(
-                    f"(?P<{groups[n]}>)" if n in groups else "()" for n in range(1, target.groups + 1)
-                )
+                same = "".join(f"(?P<{groups[n]}>)" if n in groups else "()" for n in range(1, target.groups + 1))
                 try:  # a pattern that matches the empty text and has the same groups
                     regex.sub(same, rule.replace, "")
                 except (regex.error, IndexError) as error:

@@ -153,9 +153,7 @@ class HookRunner:
         """Whether any hook stands there; if not, `run` need not be called nor a context built."""
         return bool(self._steps[checkpoint])
 
-    async def run(
-        self, checkpoint: Checkpoint, value: Any, context: HookContext, *, budget_s: float
-    ) -> HookOutcome:
+    async def run(self, checkpoint: Checkpoint, value: Any, context: HookContext, *, budget_s: float) -> HookOutcome:
         """Run the hooks of ``checkpoint`` over ``value``.
 
         Args:
@@ -205,9 +203,7 @@ class HookRunner:
                 if isinstance(verdict, _Awaiting):
                     verdict = await self._awaited(ready, verdict.decision, verdict.began, end)
                 done[i] = (ready, verdict)
-                if isinstance(verdict.decision, Block) or (
-                    verdict.failure and ready.hook.on_failure == "block"
-                ):
+                if isinstance(verdict.decision, Block) or (verdict.failure and ready.hook.on_failure == "block"):
                     upto = i
                     break
         waiting = [i for i in range(upto) if done[i] is None]

@@ -96,8 +96,7 @@ class _Reader:
     def _doctype(self, name: str, *_: object) -> None:
         raise InputError.at(
             self.path,
-            f"found a document type declaration (<!DOCTYPE {name}>); expected a BililiveRecorder file, "
-            "which has none",
+            f"found a document type declaration (<!DOCTYPE {name}>); expected a BililiveRecorder file, which has none",
             line=self._line_before + self._parser.CurrentLineNumber,
             code="chat-doctype",
         )

@@ -176,9 +176,7 @@ def _removed(body: dict[str, Any], ledger: Ledger, row: Row) -> Sequence[ChatDel
     if not isinstance(ids, list) or not ids:
         raise RowFault(f"found {json_kind(ids)}, expected a list of super chat ids", field="ids")
     at = ledger.base_at if ledger.last_at is None else ledger.last_at
-    return tuple(
-        ChatDeletion(room=ledger.room, at=at, message=f"sc:{word(one)}") for one in cast(list[Any], ids)
-    )
+    return tuple(ChatDeletion(room=ledger.room, at=at, message=f"sc:{word(one)}") for one in cast(list[Any], ids))
 
 
 FORMAT = ChatFormat(

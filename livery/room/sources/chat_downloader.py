@@ -136,8 +136,7 @@ def _message(item: dict[str, Any], message_type: str, at: float, row: Row, ledge
         raise RowFault("missing; expected an author with an id or a name", field="author")
     words = text or (word(item.get("system_message")) if kind is MessageKind.SYSTEM else "")
     return ChatMessage(
-        id=word(item.get("message_id"))
-        or derived_id(NAME, row.index, viewer, word(item.get("timestamp")), words),
+        id=word(item.get("message_id")) or derived_id(NAME, row.index, viewer, word(item.get("timestamp")), words),
         room=ledger.room,
         viewer=viewer or "system",
         name=name,

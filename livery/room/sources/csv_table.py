@@ -41,9 +41,7 @@ def encoding_of(path: Path) -> str:
             except UnicodeDecodeError:
                 continue
         return encoding
-    raise InputError.at(
-        path, "neither UTF-8 nor GB 18030 text; save the table as CSV UTF-8", code="chat-encoding"
-    )
+    raise InputError.at(path, "neither UTF-8 nor GB 18030 text; save the table as CSV UTF-8", code="chat-encoding")
 
 
 def header_of(line: str) -> tuple[list[str], str]:

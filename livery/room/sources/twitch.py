@@ -73,9 +73,7 @@ class TwitchChat:
     def __post_init__(self) -> None:
         name = self.channel.removeprefix("#").lower()
         if not name or not name.replace("_", "").isalnum() or not name.isascii():
-            raise InputError.at(
-                "twitch channel", f"found {self.channel!r}, expected letters, digits and underscores"
-            )
+            raise InputError.at("twitch channel", f"found {self.channel!r}, expected letters, digits and underscores")
         self.channel = name
 
     async def events(self) -> AsyncGenerator[ChatEvent, None]:
@@ -102,9 +100,7 @@ class TwitchChat:
     async def _connection(self) -> AsyncGenerator[ChatEvent, None]:
         context = ssl.create_default_context() if self.tls else None
         async with asyncio.timeout(self.connect_s):
-            reader, writer = await asyncio.open_connection(
-                self.host, self.port, ssl=context, limit=_LINE_LIMIT
-            )
+            reader, writer = await asyncio.open_connection(self.host, self.port, ssl=context, limit=_LINE_LIMIT)
         self.counts.connections += 1
         try:
             nick = f"justinfan{self.rng.randrange(10_000, 100_000)}"

@@ -75,8 +75,7 @@ _RENDERERS = {
 
 def _matches(sample: Sample) -> bool:
     return any(
-        _WRAPPER in row or "addChatItemAction" in row or "addLiveChatTickerItemAction" in row
-        for row in sample.objects
+        _WRAPPER in row or "addChatItemAction" in row or "addLiveChatTickerItemAction" in row for row in sample.objects
     )
 
 

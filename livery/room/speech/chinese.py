@@ -20,8 +20,7 @@ _FOREIGN = {"$": "美元", "US$": "美元", "€": "欧元", "£": "英镑"}
 _CODES = {"USD": "美元", "EUR": "欧元", "GBP": "英镑", "RMB": "元", "CNY": "元"}
 _SIZE = r"(?:\dX[SL]|X{0,3}[SL]|M)"
 _COUNTED = (
-    "元块件个人份单克斤米毫瓶盒袋包支片双条套只箱天周小次位款种张本杯"
-    "颗粒桶罐卷排台部辆间家店倍步寸升公厘英盎磅岁"
+    "元块件个人份单克斤米毫瓶盒袋包支片双条套只箱天周小次位款种张本杯颗粒桶罐卷排台部辆间家店倍步寸升公厘英盎磅岁"
 )
 """First characters of measure words before which 2 is 两. Months, days and floors are not among them."""
 _PRICED = "到手价|到手|券后价|券后|只要|现价|原价|售价|价格|仅需|只需|秒杀价|直播价|活动价|专享价|卖"
@@ -53,9 +52,7 @@ def chinese_rules(units: Mapping[str, Sequence[str]]) -> list[Rule]:
         _rule(r"(?<![\d-])(0\d{2,3})-(\d{7,8})(?![\d-])", _phone),
         _rule(r"(?<!\d)(1[3-9]\d)(\d{4})(\d{4})(?!\d)", _phone),
         _rule(r"(?<!\d)(\d{4})[-/.年](\d{1,2})[-/.月](\d{1,2})(日|号)?(?![\d.])", _date),
-        _rule(
-            r"(?<![\d.])(\d{1,2})\.(\d{1,2})\s?[-~～至到]\s?(\d{1,2})\.(\d{1,2})(?![\d.元块米克])", _day_range
-        ),
+        _rule(r"(?<![\d.])(\d{1,2})\.(\d{1,2})\s?[-~～至到]\s?(\d{1,2})\.(\d{1,2})(?![\d.元块米克])", _day_range),
         _rule(r"(?<=:\d\d)\s?[-–—~～至]\s?(?=\d{1,2}:\d\d)", lambda _: "到"),
         _rule(
             r"(?<![\d.])(\d{1,2})月(\d{1,2})(日|号)?(?!\d)",
@@ -65,9 +62,7 @@ def chinese_rules(units: Mapping[str, Sequence[str]]) -> list[Rule]:
         _rule(r"第(\d+)", lambda m: f"第{chinese_number(m[1])}"),
         _rule(r"(?<!\d)(20\d\d)(?=[新]?款|版|[春夏秋冬]|届)", lambda m: chinese_digits(m[1])),
         _rule(r"(?<!\d)([5-9][05]|[01][05])后", lambda m: f"{chinese_digits(m[1])}后"),
-        _rule(
-            rf"({_DAY_PARTS})?\s?(?<![\d:])([01]?\d|2[0-4])[:：]([0-5]\d)(?:[:：][0-5]\d)?(?![\d:])", _time
-        ),
+        _rule(rf"({_DAY_PARTS})?\s?(?<![\d:])([01]?\d|2[0-4])[:：]([0-5]\d)(?:[:：][0-5]\d)?(?![\d:])", _time),
         _rule(rf"¥\s?({_N}){_TO}¥?\s?({_N})(?!\d)", lambda m: f"{_measured(m[1])}到{_yuan(m[2])}"),
         _rule(rf"¥\s?({_N})\s?([万wW])(?![a-zA-Z])", lambda m: f"{_measured(m[1])}万块"),
         _rule(rf"¥\s?({_N})\s?(?:元|块钱?)?", lambda m: _yuan(m[1])),
@@ -81,9 +76,7 @@ def chinese_rules(units: Mapping[str, Sequence[str]]) -> list[Rule]:
             lambda m: _yuan(m[1]),
         ),
         _rule(rf"(US\$|[$€£])\s?({_N})", lambda m: chinese_number(m[2], liang=True) + _FOREIGN[m[1]]),
-        _rule(
-            rf"({_N})\s?(USD|EUR|GBP|RMB|CNY)\b", lambda m: chinese_number(m[1], liang=True) + _CODES[m[2]]
-        ),
+        _rule(rf"({_N})\s?(USD|EUR|GBP|RMB|CNY)\b", lambda m: chinese_number(m[1], liang=True) + _CODES[m[2]]),
         _rule(r"(?<![\d.])(\d{1,2})\s?%\s?(?:off|OFF|Off)\b", _percent_off),
         _rule(
             rf"({_N})%?{_TO}({_N})\s?%",
@@ -133,9 +126,7 @@ def chinese_rules(units: Mapping[str, Sequence[str]]) -> list[Rule]:
         _rule(rf"(?<![A-Za-z\d.,第])(\d+)(?=[{_COUNTED}])", lambda m: _measured(m[1])),
         _rule(r"(?<=[A-Za-z])(\d{3,})(?!\d)", lambda m: _model(m[1])),
         _rule(r"(?<![A-Za-z\d.])(\d{7,})(?![\d.])", lambda m: chinese_digits(m[1], phone=True)),
-        _rule(
-            r"(?<![A-Za-z\d.,])(\d{1,3}(?:,\d{3})+|\d{3,6})(?![\d.年:+]|[万亿]\+)", lambda m: _measured(m[1])
-        ),
+        _rule(r"(?<![A-Za-z\d.,])(\d{1,3}(?:,\d{3})+|\d{3,6})(?![\d.年:+]|[万亿]\+)", lambda m: _measured(m[1])),
         _rule(r"(?<![\d.A-Za-z])(\d+\.\d+)(?![\d.+]|[万亿]\+)", lambda m: chinese_number(m[1])),
         _rule(r"(?<=[A-Za-z])-(\d+)(?!\d)", lambda m: f" {chinese_number(m[1])}"),
         _rule(r"(?:(?<=[\u4e00-\u9fff])|^)[xX×] ?(\d+)(?!\d)", lambda m: f"乘{chinese_number(m[1])}"),

@@ -131,9 +131,7 @@ def english_rules(units: Mapping[str, Sequence[str]]) -> list[Rule]:
         _rule(rf"-?({_SYMBOLS})\s?({_N})(?:\s?([kKMB]|thousand|million|billion)\b)?(\+)?", _money),
         _rule(rf"\b({_CODES})\s?({_N})([kKMB]\b)?(\+)?", _money),
         _rule(rf"(?<![\d.,])({_N})()\s?({_CODES})\b", lambda m: _amount(m[3], m[1])),
-        _rule(
-            rf"({_N})%?{_TO}({_N})\s?%", lambda m: f"{english_number(m[1])} to {english_number(m[2])} percent"
-        ),
+        _rule(rf"({_N})%?{_TO}({_N})\s?%", lambda m: f"{english_number(m[1])} to {english_number(m[2])} percent"),
         _rule(rf"({_N})\s?%(\+)?", lambda m: f"{english_number(m[1])} percent{' plus' if m[2] else ''}"),
         _rule(r"\b(SPF|UPF) ?(\d+)(\+)?", _sun_factor),
         _rule(r"\bPA ?(\++)", lambda m: f"P A {english_integer(len(m[1]))} plus"),
@@ -304,9 +302,7 @@ def _amount(currency: str, figure: str) -> str:
     if whole < 100 and small == "cents" and many == "dollars":
         return f"{english_integer(whole)} {cents}"
     if small == "cents" and many == "dollars":
-        return (
-            f"{english_integer(whole)} dollars and {english_integer(minor)} {'cent' if minor == 1 else small}"
-        )
+        return f"{english_integer(whole)} dollars and {english_integer(minor)} {'cent' if minor == 1 else small}"
     return f"{english_integer(whole)} {one if whole == 1 else many} {english_integer(minor)}"
 
 
@@ -335,9 +331,7 @@ def _size(size: str) -> str:
 
 def _mixed_fraction(match: Match) -> str:
     top, bottom = map(int, match[2].split("/"))
-    part = {(1, 2): "a half", (1, 4): "a quarter", (1, 3): "a third"}.get(
-        (top, bottom), _FRACTIONS[top, bottom]
-    )
+    part = {(1, 2): "a half", (1, 4): "a quarter", (1, 3): "a third"}.get((top, bottom), _FRACTIONS[top, bottom])
     return f"{english_number(match[1])} and {part}"
 
 

@@ -27,9 +27,7 @@ _END_PAUSE = 0x1000
 _RATE, _VOLUME, _PITCH = 1, 2, 3
 
 _VOICES = {"en": "en-us", "en-us": "en-us", "en-gb": "en-gb", "zh": "cmn", "cmn": "cmn", "yue": "yue"}
-_HAN = re.compile(
-    r"[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]+(?:[，。！？、；：\s]*[\u3400-\u4dbf\u4e00-\u9fff]+)*"
-)
+_HAN = re.compile(r"[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]+(?:[，。！？、；：\s]*[\u3400-\u4dbf\u4e00-\u9fff]+)*")
 _SPELLED = re.compile(r"\b(?:[A-Z] )+[A-Z]\b")
 _PAPER = re.compile(r"\bA (?=(?:three|four|five)\b(?!-))")
 
@@ -65,9 +63,7 @@ class _Library:
             *(ctypes.c_char_p, ctypes.c_size_t, ctypes.c_uint, ctypes.c_int),
             *(ctypes.c_uint, ctypes.c_uint, ctypes.c_void_p, ctypes.c_void_p),
         ]
-        self.sample_rate = int(
-            self._lib.espeak_Initialize(_SYNCHRONOUS_RETRIEVAL, 0, data_path.encode(), _DONT_EXIT)
-        )
+        self.sample_rate = int(self._lib.espeak_Initialize(_SYNCHRONOUS_RETRIEVAL, 0, data_path.encode(), _DONT_EXIT))
         if self.sample_rate <= 0:
             raise SpeechError(f"espeak: could not start with the data in {data_path}")
         self._take: Callable[[bytes], bool] = lambda _: True

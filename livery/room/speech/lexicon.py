@@ -38,15 +38,11 @@ _TYPOGRAPHY = {
     "⁺": "+",
 }
 _FULL_WIDTH = {
-    code: code - 0xFEE0
-    for code in range(0xFF01, 0xFF5F)
-    if chr(code).isalnum() or chr(code) in "％＃＆／＋－＄＊＝"
+    code: code - 0xFEE0 for code in range(0xFF01, 0xFF5F) if chr(code).isalnum() or chr(code) in "％＃＆／＋－＄＊＝"
 }
 """Letters, digits and symbols; sentence punctuation stays what it is."""
 _MARKUP = re.compile(r"[*_`~]{2,}|(?<!\S)[*#>]+\s|`")
-_NUMBER_LEFT = re.compile(
-    r"""[^\s"',，.。!！?？;；:：、()（）]*\d(?:[.,:]?[^\s"',，.。!！?？;；:：、()（）])*"""
-)
+_NUMBER_LEFT = re.compile(r"""[^\s"',，.。!！?？;；:：、()（）]*\d(?:[.,:]?[^\s"',，.。!！?？;；:：、()（）])*""")
 """A number and what it touches, to the next space, quote or punctuation mark that ends a phrase."""
 _DIGITS = re.compile(r"\d+")
 _SPACES = re.compile(r"[ \t]{2,}")
@@ -110,9 +106,7 @@ def _clean(text: str) -> str:
 def _is_picture(character: str) -> bool:
     if character in "°℃㎡№":
         return False
-    return (
-        unicodedata.category(character) in ("So", "Sk", "Cs", "Co", "Cn") or character in "\ufe0f\u200d\u20e3"
-    )
+    return unicodedata.category(character) in ("So", "Sk", "Cs", "Co", "Cn") or character in "\ufe0f\u200d\u20e3"
 
 
 def _rest(text: str, language: Language) -> str:

@@ -163,9 +163,7 @@ _ESPEAK_OPTIONS = ("voice", "rate", "pitch")
 _SERVER_OPTIONS = ("model", "voice", "format", "speed", "timeout")
 
 
-def open_speech(
-    uri: str, *, key: str = "", on_trouble: Callable[[SpeechTrouble], None] | None = None
-) -> SpeechQueue:
+def open_speech(uri: str, *, key: str = "", on_trouble: Callable[[SpeechTrouble], None] | None = None) -> SpeechQueue:
     """A speech queue from a URI.
 
     ``none:`` is no voice. ``espeak:`` is espeak-ng in this process, with ``?voice=cmn+f2&rate=175&pitch=50``.

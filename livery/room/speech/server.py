@@ -62,9 +62,7 @@ class ServerVoice:
         headers = {"Authorization": f"Bearer {self.key}"} if self.key else {}
         limits = httpx.Timeout(self.timeout_s, connect=self.timeout_s / 4)
         try:
-            async with self.client.stream(
-                "POST", self.url, json=request, headers=headers, timeout=limits
-            ) as answer:
+            async with self.client.stream("POST", self.url, json=request, headers=headers, timeout=limits) as answer:
                 body = await self._body(answer)
                 kind = answer.headers.get("content-type", "")
         except httpx.TimeoutException:

@@ -106,9 +106,7 @@ def read_wav(data: bytes, engine: str) -> Utterance:
     """
     channels, rate, width, pcm = _pcm_chunk(data, engine)
     if width != 2 or channels not in (1, 2) or not rate:
-        raise SpeechError(
-            f"{engine}: found WAV of {width * 8} bits and {channels} channels, expected 16-bit PCM"
-        )
+        raise SpeechError(f"{engine}: found WAV of {width * 8} bits and {channels} channels, expected 16-bit PCM")
     if channels == 2:
         pcm = _mixed_down(pcm)
     return utterance_of(pcm, rate, engine)

@@ -81,9 +81,7 @@ def build_banned(params: BannedClaimsParams, language: str) -> HookFunction:
         found = find(low, chosen, allow)
         if not found:
             return Allow()
-        left = [
-            m for m in found if not (by_name[m.category].groundable and _borne_out(m, evidence_of(context)))
-        ]
+        left = [m for m in found if not (by_name[m.category].groundable and _borne_out(m, evidence_of(context)))]
         if not left:
             return Allow()
         return _retry(
@@ -106,11 +104,7 @@ def build_promises(params: PromisesParams, language: str) -> HookFunction:
         if not found:
             return Allow()
         evidence = evidence_of(context)
-        left = [
-            m
-            for m in found
-            if m.text not in evidence.text and not supported(evidence.text, by_name[m.category])
-        ]
+        left = [m for m in found if m.text not in evidence.text and not supported(evidence.text, by_name[m.category])]
         if not left:
             return Allow()
         return _retry(

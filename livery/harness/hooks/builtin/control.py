@@ -144,9 +144,7 @@ _IDENTIFIER = re.compile(
     r"(?<![A-Za-z0-9])(?:[A-Za-z0-9]+[_.-][A-Za-z0-9_.-]*[A-Za-z0-9]|[a-z]+[A-Z][A-Za-z]*|[A-Za-z]+_[A-Za-z0-9_]*)"
 )
 """What looks like a name of a program rather than a word."""
-_ARGUMENT = re.compile(
-    r"(?<![a-z])(?:link_id|product_id|[a-z]+_id|[a-z]+_(?:price|name|code|url|off))(?![a-z])"
-)
+_ARGUMENT = re.compile(r"(?<![a-z])(?:link_id|product_id|[a-z]+_id|[a-z]+_(?:price|name|code|url|off))(?![a-z])")
 
 
 def build_role_leak(params: RoleLeakParams, language: str) -> HookFunction:

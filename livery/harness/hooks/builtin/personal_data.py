@@ -155,9 +155,7 @@ def _valid(kind: DataKind, m: re.Match[str]) -> bool:
             return m.group("told") is not None or luhn_valid(_DIGITS.sub("", text))
         case "handle":
             handle = m.group("id")
-            return not _NOT_HANDLES.match(handle) and (
-                any(c.isdigit() or c in "_@" for c in handle) or "@" in text
-            )
+            return not _NOT_HANDLES.match(handle) and (any(c.isdigit() or c in "_@" for c in handle) or "@" in text)
         case _:
             return True
 
@@ -224,9 +222,7 @@ def build_request(params: PersonalDataParams, language: str) -> HookFunction:
         changed = [(a, b) for a, b in zip(value.messages, messages, strict=True) if a.text != b.text]
         if not changed:
             return Allow()
-        return Rewrite(
-            replace(value, messages=messages), f"personal data masked in {len(changed)} message(s)"
-        )
+        return Rewrite(replace(value, messages=messages), f"personal data masked in {len(changed)} message(s)")
 
     return check
 

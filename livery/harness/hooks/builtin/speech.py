@@ -143,9 +143,7 @@ def build_format(params: SpeechFormatParams, language: str) -> HookFunction:
             return Allow()
         told = "；".join(zh for _, _, zh in faults) if chinese else "; ".join(en for _, en, _ in faults)
         return Retry(
-            worded(
-                language, en=f"The reply cannot be spoken as it is: {told}.", zh=f"回复不能直接播报：{told}。"
-            ),
+            worded(language, en=f"The reply cannot be spoken as it is: {told}.", zh=f"回复不能直接播报：{told}。"),
             {"faults": [code for code, _, _ in faults]},
         )
 

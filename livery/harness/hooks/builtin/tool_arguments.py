@@ -75,9 +75,7 @@ def _told(errors: Sequence[ValidationError], schema: Mapping[str, Any], language
 def _one(error: ValidationError, schema: Mapping[str, Any], language: str) -> Iterator[str]:
     path = ".".join(str(p) for p in error.absolute_path)
     limit = cast("Any", error.validator_value)
-    known = cast(
-        "dict[str, Any]", error.schema.get("properties", {}) if isinstance(error.schema, dict) else {}
-    )
+    known = cast("dict[str, Any]", error.schema.get("properties", {}) if isinstance(error.schema, dict) else {})
     found = _shown(error.instance)
     field = f"`{path}`" if path else worded(language, en="the arguments", zh="参数")
     match str(error.validator):
@@ -87,9 +85,7 @@ def _one(error: ValidationError, schema: Mapping[str, Any], language: str) -> It
                 if name not in instance:
                     expected = _expected(known.get(name, {}), language)
                     at = f"`{path}.{name}`" if path else f"`{name}`"
-                    yield worded(
-                        language, en=f"{at} is missing, expected {expected}", zh=f"缺少 {at}，应为{expected}"
-                    )
+                    yield worded(language, en=f"{at} is missing, expected {expected}", zh=f"缺少 {at}，应为{expected}")
         case "additionalProperties" | "unevaluatedProperties":
             names = ", ".join(known)
             for name in cast("dict[str, Any]", error.instance):
@@ -127,11 +123,7 @@ def _expected(schema: Mapping[str, Any], language: str) -> str:
         return ("one of " if index == 0 else "以下之一：") + ", ".join(values)
     for union in ("anyOf", "oneOf"):
         if union in schema:
-            parts = [
-                _expected(cast("Mapping[str, Any]", s), language)
-                for s in schema[union]
-                if isinstance(s, dict)
-            ]
+            parts = [_expected(cast("Mapping[str, Any]", s), language) for s in schema[union] if isinstance(s, dict)]
             return (" or " if index == 0 else " 或 ").join(dict.fromkeys(parts))
     kinds = schema.get("type", [])
     names = [kinds] if isinstance(kinds, str) else cast("list[str]", kinds)

@@ -75,9 +75,9 @@ class Category:
 def straight(text: str) -> str:
     """Lower-case, straight quotes and dashes, narrow digits: the same length as ``text``."""
     low = text.lower()
-    return (
-        low if len(low) == len(text) else "".join(c.lower() if len(c.lower()) == 1 else c for c in text)
-    ).translate(_STRAIGHT)
+    return (low if len(low) == len(text) else "".join(c.lower() if len(c.lower()) == 1 else c for c in text)).translate(
+        _STRAIGHT
+    )
 
 
 def _bounded(pattern: str, language: str) -> str:
@@ -169,9 +169,7 @@ def categories(group: str) -> tuple[Category, ...]:
         names.update(dict.fromkeys(_file(language)[group]))
     found: list[Category] = []
     for name in names:
-        entries = [
-            (x, cast("dict[str, Any]", _file(x)[group][name])) for x in LANGUAGES if name in _file(x)[group]
-        ]
+        entries = [(x, cast("dict[str, Any]", _file(x)[group][name])) for x in LANGUAGES if name in _file(x)[group]]
 
         def pick(field: str, entries: list[tuple[str, dict[str, Any]]] = entries) -> re.Pattern[str] | None:
             return _joined((x, p) for x, entry in entries for p in cast("list[str]", entry.get(field, [])))
