@@ -136,7 +136,7 @@ class _Intercepted:
     async def act(self, request: PolicyRequest) -> PolicyTurn:
         """One chat completion."""
         tools = openai_tools(request)
-        said = await self._client.chat.completions.create(
+        said = await self._client.chat.completions.create(  # pyright: ignore[reportCallIssue]
             model=self._model,
             messages=[_wire(m) for m in request.messages],  # pyright: ignore[reportArgumentType]
             max_tokens=request.max_tokens,
