@@ -9,11 +9,36 @@ and replies are left out unless ``content=True``: they are personal data. Needs 
 from __future__ import annotations
 
 import json
+from collections.abc import Generator
+from contextlib import contextmanager
 from typing import Any
 
+from livery.errors import LiveryError
 from livery.types import Route, ToolResult, Trajectory, Turn
 
 _NS = 1_000_000_000
+
+
+@contextmanager
+def otlp_spans(service: str) -> Generator[TrajectorySpans]:
+    """Spans sent to an OTLP endpoint while the context lasts; the ``OTEL_*`` environment variables say where.
+
+    Raises:
+        LiveryError: the ``otel`` extra is not installed.
+    """
+    try:
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+        from opentelemetry.sdk.resources import Resource
+        from opentelemetry.sdk.trace import TracerProvider
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor
+    except ImportError as error:
+        raise LiveryError(f"--otel needs the otel extra: pip install 'livery[otel]' ({error})") from error
+    provider = TracerProvider(resource=Resource.create({"service.name": service}))
+    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+    try:
+        yield TrajectorySpans(provider)
+    finally:
+        provider.shutdown()
 
 
 class TrajectorySpans:

@@ -17,6 +17,7 @@ from livery import __version__
 from livery.agent.live_harness import LiveHarness
 from livery.agent.loop import Agent
 from livery.agent.service import AgentService
+from livery.agent.telemetry import otlp_spans
 from livery.cli.defaults import HARNESS, STORE, need_samples, sample_chat
 from livery.cli.harnesses import load_checked
 from livery.cli.stores import item_on_screen
@@ -75,6 +76,10 @@ def live(
     ] = False,
     dev: Annotated[bool, typer.Option(help="Watch the harness folder and publish each valid change.")] = False,
     public_chat: Annotated[bool, typer.Option(help="Accept chat by the API without a token.")] = False,
+    lora: Annotated[list[Path] | None, typer.Option(help="GGUF adapter for the embedded model; repeatable.")] = None,
+    otel: Annotated[
+        bool, typer.Option(help="Send OpenTelemetry spans by OTLP; needs the otel extra, OTEL_* variables apply.")
+    ] = False,
 ) -> None:
     """Run a live room: chat in, spoken replies out, the console at http://HOST:PORT."""
     if token and len(token) < 16:
@@ -100,6 +105,8 @@ def live(
             publish=publish,
             dev=dev,
             public_chat=public_chat,
+            loras=tuple(lora or ()),
+            otel=otel,
         )
     )
 
@@ -131,6 +138,8 @@ async def _serve_room(
     publish: bool,
     dev: bool,
     public_chat: bool,
+    loras: tuple[Path, ...],
+    otel: bool,
 ) -> None:
     catalogue = source.current()
     shown = item_on_screen(catalogue, on_screen)
@@ -140,10 +149,13 @@ async def _serve_room(
         router = stack.enter_context(Router(releases, default=CHANNEL))
         harness = _published(releases, harness_folder, publish=publish)
         chat_feed = _open_chat(chat, room_id, harness.language, loop=loop)
-        policy = await asyncio.to_thread(open_policy, policy_uri)
+        spans = stack.enter_context(otlp_spans("livery")) if otel else None
+        policy = await asyncio.to_thread(open_policy, policy_uri, loras=loras)
         stack.push_async_callback(policy.aclose)
         agent = Agent(policy=policy, operations=operations, catalogue=source.current)
-        service = await stack.enter_async_context(AgentService(agent, pick=router.pick, load=releases.load))
+        service = await stack.enter_async_context(
+            AgentService(agent, pick=router.pick, load=releases.load, on_trajectory=spans)
+        )
         journal = Journal(data / "journal.db")
         stack.push_async_callback(journal.aclose)
         speech = _voice(speech_uri)

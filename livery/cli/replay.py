@@ -46,6 +46,7 @@ def replay(
     store: Annotated[Path, typer.Option(help="Catalogue folder or file.")] = STORE,
     harness: Annotated[Path, typer.Option(help="Harness folder.")] = HARNESS,
     policy: Annotated[str, typer.Option(help="Policy URI.")] = "llamacpp:",
+    lora: Annotated[list[Path] | None, typer.Option(help="GGUF adapter for the embedded model; repeatable.")] = None,
     speed: Annotated[str, typer.Option(help="`max` (chat time only), or times real time: 1, 4, ...")] = "max",
     out: Annotated[
         Path, typer.Option(help="Folder for trajectories.jsonl, fates.jsonl, duplicates.jsonl, summary.json.")
@@ -74,6 +75,7 @@ def replay(
             store,
             harness,
             policy,
+            tuple(lora or ()),
             pace,
             out,
             format,
@@ -128,6 +130,7 @@ async def _replay(
     store: Path,
     harness_folder: Path,
     policy_uri: str,
+    loras: tuple[Path, ...],
     speed: float | Literal["max"],
     out: Path,
     format: str,
@@ -154,7 +157,7 @@ async def _replay(
     shown = item_on_screen(catalogue, on_screen)
     harness = load_checked(harness_folder)
     async with AsyncExitStack() as stack:
-        policy = await asyncio.to_thread(open_policy, policy_uri)
+        policy = await asyncio.to_thread(open_policy, policy_uri, loras=loras)
         stack.push_async_callback(policy.aclose)
         agent = Agent(policy=policy, operations=shop_operations(), catalogue=source.current)
         fixed = Fixed(harness)

@@ -1,9 +1,12 @@
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
 from agent_world import LOAD, calls, says
 from opentelemetry.sdk.trace import TracerProvider
 from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 
-from livery.agent.telemetry import TrajectorySpans
+from livery.agent.telemetry import TrajectorySpans, otlp_spans
 from livery.errors import PolicyTimeout
 
 
@@ -49,3 +52,33 @@ async def test_a_degraded_request_is_marked_as_an_error(run):
     (root,) = exported(trajectory)
     assert root.attributes["error.type"] == "livery.degraded"
     assert root.attributes["livery.route.reason"].startswith("policy: PolicyTimeout")
+
+
+async def test_spans_are_sent_by_otlp_to_where_the_environment_says(run, monkeypatch):
+    received = []
+
+    class Collector(BaseHTTPRequestHandler):
+        def do_POST(self):
+            received.append((self.path, self.rfile.read(int(self.headers["content-length"]))))
+            self.send_response(200)
+            self.end_headers()
+
+        def log_message(self, *_):
+            pass
+
+    server = HTTPServer(("127.0.0.1", 0), Collector)
+    thread = threading.Thread(target=server.serve_forever)
+    thread.start()
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", f"http://127.0.0.1:{server.server_port}")
+    trajectory, _ = await run([calls(LOAD), says("Hello.")])
+    try:
+        with otlp_spans("livery-test") as spans:
+            spans(trajectory)
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+    ((path, body),) = received
+    assert path == "/v1/traces"
+    assert b"invoke_agent test" in body
+    assert b"livery-test" in body
