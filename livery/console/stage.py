@@ -19,7 +19,7 @@ from fastapi import APIRouter, HTTPException, Request
 from fastapi.responses import HTMLResponse, Response, StreamingResponse
 
 from livery.console.context import Console, Shared
-from livery.console.watch import follow
+from livery.console.watch import follow, screened_out
 from livery.errors import StoreError
 from livery.room.events import EventKind, RoomEvent
 from livery.room.runtime import Room
@@ -174,7 +174,7 @@ def speaking_view(event: RoomEvent) -> dict[str, Any]:
 async def snapshot(console: Console, room: str) -> dict[str, Any]:
     """The stage as it stands now, for a page that opens or comes back."""
     watch = console.watches[room]
-    shown = [line for line in watch.lines.values() if _is_shown(line.message) and not line.removed]
+    shown = [line for line in watch.lines.values() if _is_shown(line.message) and not (line.removed or line.screened)]
     speaking = watch.speaking
     return {
         "label": words_for(language_of(console, room))["label"],
@@ -201,6 +201,8 @@ async def public_view(console: Console, event: RoomEvent) -> tuple[str, dict[str
             gone = event.deletion
             by = pseudonym(console, gone.viewer) if gone.viewer else ""
             return "removed", {"id": gone.message, "by": by, "everything": gone.everything}
+        case EventKind.FATE if screened_out(event):
+            return "removed", {"id": event.messages[0], "by": "", "everything": False}
         case EventKind.THINKING:
             return "thinking", {"request_id": event.request_id}
         case EventKind.TRAJECTORY:

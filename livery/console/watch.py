@@ -35,12 +35,19 @@ class Panel(StrEnum):
     CHAT = "chat"
 
 
+def screened_out(event: RoomEvent) -> bool:
+    """Whether a message's fate is that a request hook stopped it (advertising, abuse, an injection)."""
+    return event.fate is Fate.DROPPED and event.fate_reason.startswith("silent: hook: dropped:")
+
+
 @dataclass(slots=True)
 class ChatLine:
     message: ChatMessage
     fate: Fate | None = None
     reason: str = ""
     removed: bool = False
+    screened: bool = False
+    """The harness's screening dropped it: the operator sees it, the stage no longer does."""
     """A moderator took it away, before or after its fate."""
 
 
@@ -95,6 +102,7 @@ class RoomWatch:
                     if name in self.lines:
                         self.lines[name].fate = event.fate
                         self.lines[name].reason = event.fate_reason
+                        self.lines[name].screened = screened_out(event)
                 self.touch(Panel.CHAT, Panel.FIGURES)
             case EventKind.DELETION:
                 assert event.deletion is not None

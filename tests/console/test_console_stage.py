@@ -10,8 +10,10 @@ import httpx
 import pytest
 from console_examples import FILES, HOSTILE, Desk, Served, catalogue, open_desk, sse_events
 
-from livery.console.stage import item_card, seconds_to_read
-from livery.types import ChatDeletion
+from livery.console.stage import item_card, public_view, seconds_to_read
+from livery.console.watch import screened_out
+from livery.room.events import EventKind, RoomEvent
+from livery.types import ChatDeletion, Fate
 
 
 class Elements(HTMLParser):
@@ -166,6 +168,24 @@ async def test_a_stage_that_comes_back_after_a_restart_gets_a_snapshot(served: S
     shown = json.loads(data)
     assert [m["text"] for m in shown["messages"]] == ["how much is the bag?"]
     assert shown["item"]["link_id"] == "1"
+
+
+def test_only_what_screening_stopped_is_screened_out():
+    def fate(fate: Fate, reason: str) -> RoomEvent:
+        return RoomEvent(kind=EventKind.FATE, room="r", seq=1, at=0.0, fate=fate, fate_reason=reason, messages=("m",))
+
+    assert screened_out(fate(Fate.DROPPED, "silent: hook: dropped: advertising"))
+    assert not screened_out(fate(Fate.DROPPED, "silent: deadline: the loop did not end in time"))
+    assert not screened_out(fate(Fate.ANSWERED, "agent: reply accepted"))
+
+
+async def test_what_screening_stopped_leaves_the_stage_and_stays_with_the_operator(served: Served):
+    event = RoomEvent(
+        kind=EventKind.FATE, room="demo", seq=9, at=0.0, fate=Fate.DROPPED,
+        fate_reason="silent: hook: dropped: abuse", messages=("m7",),
+    )  # fmt: skip
+    console = served.desk.app.state.console
+    assert await public_view(console, event) == ("removed", {"id": "m7", "by": "", "everything": False})
 
 
 async def test_what_a_moderator_removed_leaves_the_stage(served: Served):
