@@ -15,7 +15,7 @@ test: $(VENV)/.dev
 check: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/pyright
+	$(BIN)/pyright --pythonpath $(BIN)/python
 
 $(VENV)/.live: pyproject.toml | $(VENV)/.made
 	$(BIN)/python -m pip install -e .
