@@ -1,0 +1,458 @@
+"""The lab: the paper's experiment as a list of steps that a laptop works through, and goes on with after a kill.
+
+A step has a folder, a recipe (its settings, the digests of what it starts from, versions) and, when it is finished, a
+done-marker with the digest of what it made and how long that took. A finished step of the same recipe is not repeated;
+a step whose recipe has changed is refused, or redone when that is asked for. What a step does inside its folder goes on
+by its own means: the journal of data, the checkpoints of training, the results of an evaluation.
+
+Here are the configuration, the list and the runner, without torch. The work is `livery.training.lab_steps`, the table
+`livery.training.lab_table`. An arm is trained by one stage, supervised; further stages are further steps on the list.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Literal, Self, cast
+
+import yaml
+from pydantic import Field, ValidationError, model_validator
+
+from livery.augment.operators import DIMENSIONS, Dimension
+from livery.errors import InputError, Problem
+from livery.evaluation.suites import suite_named
+from livery.harness.model import Frozen
+
+CONFIG: Final = Path("configs/lab.yaml")
+LAB: Final = "lab.json"
+RECIPE: Final = "recipe.json"
+DONE: Final = "done.json"
+BASE: Final = "base"
+"""The arm that is not trained."""
+
+Kind = Literal["base", "data", "match", "sft", "eval", "table"]
+
+SECONDS_A_UNIT: Final[Mapping[str, float]] = {
+    "base": 20.0, "data": 0.03, "match": 0.01, "sft": 1.5, "eval": 12.0, "table": 20.0,
+}  # fmt: skip
+"""Rough first guess for one slow core, a trajectory or task each; what a run measures replaces it."""
+
+
+class Arm(Frozen):
+    """One way to train."""
+
+    name: str = Field(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$")
+    augment: bool
+    """False: every task under the base harness (Fixed-Harness SFT). True: under variants of the train split, and under
+    the base in a share of the groups (HSA-SFT)."""
+    without: Dimension | None = None
+    """A dimension that no variant changes."""
+    tasks: int = Field(ge=1)
+    """Trajectories to build. Arms of equal number and seed get the same tasks."""
+    seeds: tuple[int, ...] = ()
+    """Empty: those of the lab."""
+
+    @model_validator(mode="after")
+    def _fits(self) -> Self:
+        if self.without and not self.augment:
+            raise ValueError("'without' is for arms that augment")
+        if self.name == BASE:
+            raise ValueError(f"{BASE!r} is the name of the arm that is not trained")
+        return self
+
+    @property
+    def dimensions(self) -> tuple[Dimension, ...]:
+        """Those that variants change."""
+        return tuple(d for d in DIMENSIONS if self.augment and d != self.without)
+
+
+class LabConfig(Frozen):
+    """All that the figures hang on, but for what the steps find (`Step.recipe`)."""
+
+    harness: Path
+    """Folder of the base harness."""
+    model: str = ""
+    """A folder, a hub name or a GGUF file; empty: the embedded SmolLM2-135M-Instruct."""
+    seeds: tuple[int, ...] = Field(default=(0, 1), min_length=1)
+    arms: tuple[Arm, ...] = Field(min_length=1)
+    suites: tuple[str, ...] = Field(min_length=1)
+    """Names of `livery.evaluation.suites`."""
+    limit: int = Field(default=0, ge=0)
+    """First tasks of each set; 0: all."""
+    base_share: float = Field(default=0.2, ge=0, le=1)
+    strength: float = Field(default=0.5, ge=0, le=1)
+    tasks_a_variant: int = Field(default=5, ge=1)
+    lora_rank: int = Field(default=16, ge=0)
+    learning_rate: float = Field(default=1e-3, gt=0)
+    epochs: float = Field(default=1.0, gt=0)
+    rows_a_tree: int = Field(default=5, ge=1)
+    accumulate: int = Field(default=1, ge=1)
+    packing: Literal["auto", "tree", "mask", "rows"] = "auto"
+    save_every: int = Field(default=25, ge=1)
+    """Optimizer steps between checkpoints; may change when a run goes on."""
+    batch: int = Field(default=8, ge=1)
+    """Requests that evaluation decodes at a time."""
+    patience_s: float = Field(default=900.0, gt=0)
+    """Time of an evaluated request: scores are not to hang on how slow the machine is."""
+    context: int = Field(default=8192, ge=256)
+    """Tokens of a conversation in evaluation; a longer one cannot be answered and stops the lab."""
+    seconds_a_unit: Mapping[str, float] = Field(default_factory=lambda: dict(SECONDS_A_UNIT))
+    """By kind of step, for the first estimate."""
+
+    @model_validator(mode="after")
+    def _once(self) -> Self:
+        names = [a.name for a in self.arms]
+        twice = sorted({n for n in names if names.count(n) > 1})
+        if twice:
+            raise ValueError(f"arms that stand twice: {', '.join(twice)}")
+        return self
+
+    def seeds_of(self, arm: Arm) -> tuple[int, ...]:
+        return arm.seeds or self.seeds
+
+
+def read_config(path: Path, profile: str) -> LabConfig:
+    """A profile of a YAML file.
+
+    Raises:
+        InputError: no such file or profile; every field that does not fit.
+    """
+    if not path.is_file():
+        raise InputError.at(path, "no such file; run from livery's own folder, or give --config")
+    try:
+        data: Any = yaml.safe_load(path.read_text(encoding="utf-8"))
+    except yaml.YAMLError as error:
+        raise InputError.at(path, f"not YAML ({error})", code="lab-config") from error
+    known: Any = cast("dict[str, Any]", data).get("profiles") if isinstance(data, dict) else None
+    if not isinstance(known, dict) or profile not in known:
+        names = ", ".join(map(str, cast("dict[str, Any]", known))) if isinstance(known, dict) else "none"
+        raise InputError.at(path, f"found no profile {profile!r}; it has {names}", field="profiles", code="lab-config")
+    try:
+        return LabConfig.model_validate(known[profile])
+    except ValidationError as error:
+        raise InputError(
+            [
+                Problem(
+                    path=str(path),
+                    field=".".join(map(str, ("profiles", profile, *e["loc"]))),
+                    message=f"found {e['input']!r}; {e['msg']}",
+                    code="lab-config",
+                )
+                for e in error.errors(include_url=False)
+            ]
+        ) from error
+
+
+def digest_of(value: Any) -> str:
+    """SHA-256 of a JSON value."""
+    text = json.dumps(value, sort_keys=True, ensure_ascii=False, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+# ---------------------------------------------------------------------------------------- the list
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    name: str
+    """Also its folder below the lab's."""
+    kind: Kind
+    needs: tuple[str, ...] = ()
+    settings: Mapping[str, Any]
+    """JSON; all that decides what it makes, but for what it starts from."""
+    units: int = 1
+    """Trajectories or tasks: what its time is in proportion to."""
+    arm: str = ""
+    seed: int = 0
+    suite: str = ""
+
+
+def _settings(config: LabConfig, *names: str) -> dict[str, Any]:
+    whole = config.model_dump(mode="json")
+    return {n: whole[n] for n in names}
+
+
+def steps_of(config: LabConfig, arms: Sequence[str] = (), *, sources: Mapping[str, str] | None = None) -> list[Step]:
+    """The steps, each after those it needs.
+
+    Args:
+        arms: only these (`BASE` is one); empty: all.
+        sources: digests of harness and model, by name, which all recipes hold.
+
+    Raises:
+        InputError: arms that are not there.
+    """
+    known = (BASE, *(a.name for a in config.arms))
+    unknown = [a for a in arms if a not in known]
+    if unknown:
+        raise InputError.at("--arms", f"found {', '.join(unknown)}; expected of {', '.join(known)}", code="lab-arms")
+    wanted = tuple(arms) or known
+    given = dict(sources or {})
+    model, worn = ({k: v for k, v in given.items() if k == name} for name in ("model_digest", "harness_digest"))
+    steps = [Step(name="base", kind="base", settings={**_settings(config, "model"), **model})]
+    trained = [(a, s) for a in config.arms if a.name in wanted for s in config.seeds_of(a)]
+    for tasks, seed in dict.fromkeys((a.tasks, s) for a, s in trained):
+        # What is matched hangs on every arm of that size, also on those not asked for now: it stays the same later.
+        peers = [a for a in config.arms if a.tasks == tasks and seed in config.seeds_of(a)]
+        for arm in peers:
+            steps.append(_data(config, arm, seed, worn))
+        needs = tuple(f"data-{a.name}-s{seed}" for a in peers)
+        settings = {"arms": [a.name for a in peers]}
+        steps.append(
+            Step(name=_match(tasks, seed), kind="match", needs=needs, settings=settings, units=tasks * len(peers))
+        )
+    for arm, seed in trained:
+        steps.append(_sft(config, arm, seed))
+    evals = [_eval(config, BASE, 0, suite, worn) for suite in config.suites if BASE in wanted]
+    evals += [_eval(config, a.name, seed, suite, worn) for suite in config.suites for a, seed in trained]
+    table = Step(name="table", kind="table", needs=tuple(e.name for e in evals), settings={})
+    return [*steps, *evals, table]
+
+
+def _match(tasks: int, seed: int) -> str:
+    return f"match-{tasks}-s{seed}"
+
+
+def _data(config: LabConfig, arm: Arm, seed: int, worn: Mapping[str, str]) -> Step:
+    settings = {
+        **_settings(config, "base_share", "strength", "tasks_a_variant"),
+        **worn,
+        "dimensions": list(arm.dimensions),
+        "tasks": arm.tasks,
+        "seed": seed,
+    }
+    name = f"data-{arm.name}-s{seed}"
+    return Step(name=name, kind="data", needs=("base",), settings=settings, units=arm.tasks, arm=arm.name, seed=seed)
+
+
+def _sft(config: LabConfig, arm: Arm, seed: int) -> Step:
+    chosen = ("lora_rank", "learning_rate", "epochs", "rows_a_tree", "accumulate", "packing")
+    return Step(
+        name=f"sft-{arm.name}-s{seed}",
+        kind="sft",
+        needs=("base", _match(arm.tasks, seed)),
+        settings={**_settings(config, *chosen), "arm": arm.name, "seed": seed},
+        units=round(arm.tasks * config.epochs),
+        arm=arm.name,
+        seed=seed,
+    )
+
+
+def _eval(config: LabConfig, arm: str, seed: int, suite: str, worn: Mapping[str, str]) -> Step:
+    trained = arm != BASE
+    return Step(
+        name=f"eval-{arm}-s{seed}-{suite}" if trained else f"eval-{arm}-{suite}",
+        kind="eval",
+        needs=("base", *((f"sft-{arm}-s{seed}",) if trained else ())),
+        settings={**_settings(config, "limit", "batch", "patience_s", "context", "lora_rank"), **worn, "suite": suite},
+        units=min(config.limit or suite_named(suite).size, suite_named(suite).size),
+        arm=arm,
+        seed=seed,
+        suite=suite,
+    )
+
+
+# -------------------------------------------------------------------------------------- the runner
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """What a step leaves."""
+
+    digest: str
+    """Of what later steps read; their recipes hold it."""
+    units: int
+    facts: Mapping[str, Any]
+    """For status and table."""
+    resumed: bool = False
+    """Part of it was there: its time is no measurement."""
+
+
+Work = Callable[[Step, Path], Made]
+"""Does a step in its folder, or goes on with it. Gets the step and the lab's folder."""
+
+
+def recipe_of(step: Step, out: Path, versions: Mapping[str, str]) -> dict[str, Any]:
+    """The recipe of a step whose needs are finished."""
+    return {
+        "schema": "livery.lab-step/1",
+        "step": step.name,
+        "settings": json.loads(json.dumps(step.settings)),
+        "inputs": {name: done_of(out / name)["digest"] for name in step.needs},
+        "versions": dict(versions),
+    }
+
+
+def done_of(folder: Path) -> dict[str, Any]:
+    """The done-marker of a step; empty where it is not finished."""
+    path = folder / DONE
+    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+
+
+def _recipe_in(folder: Path) -> dict[str, Any]:
+    path = folder / RECIPE
+    return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+
+
+def _differences(folder: Path, now: Mapping[str, Any], parts: Sequence[str]) -> list[Problem]:
+    before = _recipe_in(folder)
+    problems: list[Problem] = []
+    for part in parts if before else ():
+        was, new = before.get(part, {}), now[part]
+        problems += [
+            Problem(
+                path=str(folder / RECIPE),
+                field=f"{part}.{name}",
+                message=f"this folder has {was.get(name)!r}, this run {new.get(name)!r}; expected the same, "
+                "--force to delete the step and redo it, or another --out",
+                code="lab-other-recipe",
+            )
+            for name in sorted({*was, *new})
+            if was.get(name) != new.get(name)
+        ]
+    return problems
+
+
+def _write(path: Path, value: Any) -> None:
+    """Whole, or not there."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_suffix(".part")
+    part.write_text(json.dumps(value, indent=1, ensure_ascii=False, default=str) + "\n", encoding="utf-8")
+    part.replace(path)
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    done: tuple[str, ...]
+    """Steps that this start finished."""
+    skipped: tuple[str, ...]
+    """Those that earlier starts had finished."""
+    redone: tuple[str, ...]
+    """Those whose recipe had changed."""
+
+
+def run_steps(
+    steps: Sequence[Step],
+    out: Path,
+    work: Work,
+    *,
+    versions: Mapping[str, str],
+    guesses: Mapping[str, float] = SECONDS_A_UNIT,
+    force: bool = False,
+    clock: Callable[[], float] = time.perf_counter,
+    say: Callable[[str], None] = lambda line: None,
+) -> Ran:
+    """Work through the list, or go on with it.
+
+    Args:
+        guesses: seconds a unit, by kind.
+        force: delete and redo steps whose recipe has changed, and with them all that starts from them.
+        say: gets a line about each step.
+
+    Raises:
+        InputError: steps whose recipe has changed, field by field. Settings and versions are looked at before
+            anything is done.
+    """
+    if not force:
+        problems = [
+            p
+            for s in steps
+            for p in _differences(
+                out / s.name,
+                {"settings": json.loads(json.dumps(s.settings)), "versions": dict(versions)},
+                ("settings", "versions"),
+            )
+        ]
+        if problems:
+            raise InputError(problems)
+    done: list[str] = []
+    skipped: list[str] = []
+    redone: list[str] = []
+    for number, step in enumerate(steps, 1):
+        folder = out / step.name
+        recipe = recipe_of(step, out, versions)
+        changed = _differences(folder, recipe, ("settings", "inputs", "versions"))
+        # The table is written anew from whatever evaluations there are; nothing is lost by it.
+        if changed and not force and step.kind != "table":
+            raise InputError(changed)
+        if changed:
+            fields = ", ".join(p.field for p in changed)
+            say(f"{step.name}: {fields} changed; deleted, and done again")
+            shutil.rmtree(folder)
+            redone.append(step.name)
+        if done_of(folder):
+            skipped.append(step.name)
+            continue
+        left = remaining_s(steps[number - 1 :], out, guesses)
+        say(f"step {number} of {len(steps)}: {step.name} ({step.units}); about {hours(left)} left for all")
+        _write(folder / RECIPE, recipe)
+        began = clock()
+        made = work(step, out)
+        seconds = clock() - began
+        _write(
+            folder / DONE,
+            {
+                "digest": made.digest,
+                "kind": step.kind,
+                "units": made.units,
+                "seconds": round(seconds, 3),
+                "measured": not made.resumed,
+                "facts": dict(made.facts),
+            },
+        )
+        done.append(step.name)
+    return Ran(tuple(done), tuple(skipped), tuple(redone))
+
+
+def rates(out: Path, guesses: Mapping[str, float]) -> dict[str, float]:
+    """Seconds a unit, by kind: measured by the steps that were done in one go, else guessed."""
+    seconds: dict[str, float] = {}
+    units: dict[str, int] = {}
+    for path in sorted(out.glob(f"*/{DONE}")):
+        one = done_of(path.parent)
+        if one["measured"] and one["units"]:
+            seconds[one["kind"]] = seconds.get(one["kind"], 0.0) + one["seconds"]
+            units[one["kind"]] = units.get(one["kind"], 0) + one["units"]
+    return {**SECONDS_A_UNIT, **guesses, **{kind: seconds[kind] / units[kind] for kind in seconds}}
+
+
+def remaining_s(steps: Sequence[Step], out: Path, guesses: Mapping[str, float]) -> float:
+    """Seconds that the unfinished of these steps will take, each from its beginning."""
+    known = rates(out, guesses)
+    return sum(known[s.kind] * s.units for s in steps if not done_of(out / s.name))
+
+
+def hours(seconds: float) -> str:
+    """For people."""
+    minutes = round(seconds / 60)
+    return f"{minutes // 60} h {minutes % 60:02d} min" if minutes >= 60 else f"{max(1, minutes)} min"
+
+
+def write_lab(out: Path, profile: str, config: LabConfig, arms: Sequence[str], sources: Mapping[str, str]) -> None:
+    """What `livery lab status` reads the list from."""
+    whole = config.model_dump(mode="json")
+    _write(out / LAB, {"schema": "livery.lab/1", "profile": profile, "arms": list(arms), "sources": dict(sources),
+                       "config": whole})  # fmt: skip
+
+
+def read_lab(out: Path) -> tuple[str, LabConfig, list[str], dict[str, str]]:
+    """(profile, configuration, arms asked for last, digests of harness and model).
+
+    Raises:
+        InputError: not a lab's folder.
+    """
+    path = out / LAB
+    if not path.is_file():
+        raise InputError.at(path, "no such file; expected a folder of `livery lab run`")
+    data = json.loads(path.read_text(encoding="utf-8"))
+    return data["profile"], LabConfig.model_validate(data["config"]), data["arms"], data["sources"]
+
+
+def state_of(step: Step, out: Path) -> Literal["done", "begun", "open"]:
+    folder = out / step.name
+    return "done" if done_of(folder) else "begun" if (folder / RECIPE).is_file() else "open"

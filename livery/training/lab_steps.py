@@ -1,0 +1,238 @@
+"""What the lab's steps do: each takes a folder as it stands, begun or empty, and leaves it finished.
+
+Nothing here trains, builds or scores by itself: it calls data, SFT and evaluation with the lab's settings. The list and
+its order are `livery.training.lab`. Needs the training extra.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Literal, assert_never
+
+from livery.augment.operators import DIMENSIONS, Dimension
+from livery.augment.sampling import sample_variant
+from livery.errors import InputError
+from livery.evaluation import run as runs
+from livery.evaluation.report import write_report
+from livery.evaluation.results import Result
+from livery.evaluation.statistics import summarise
+from livery.evaluation.suites import suite_named
+from livery.harness.digest import harness_digest
+from livery.harness.model import Harness
+from livery.policies.hf_loading import load_model, load_tokenizer, weights_digest
+from livery.policies.model_file import sha256_of
+from livery.policies.open import open_policy
+from livery.simulator.tasks import make_tasks
+from livery.training import data
+from livery.training.lab import LabConfig, Made, Step, digest_of
+from livery.training.lab_table import write_table
+from livery.training.rollouts import VerifierFilter, oracle_teacher
+from livery.training.rows import CARD, ROWS, DataRow, read_card, read_rows, write_rows
+
+WORLDS_APART = 100_003
+"""Between the first worlds of two seeds, as `livery data build` has it."""
+NOTE_EVERY = 20
+
+
+def sources_of(config: LabConfig, harness: Harness) -> dict[str, str]:
+    """Digests of what the whole lab starts from."""
+    return {"harness_digest": harness_digest(harness), "model_digest": weights_digest(config.model)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Worker:
+    """Does steps of one lab (`livery.training.lab.Work`)."""
+
+    config: LabConfig
+    harness: Harness
+    profile: str
+    say: Callable[[str], None] = lambda line: None
+    progress: bool = False
+    """Draw bars on standard error where there are any."""
+
+    def __call__(self, step: Step, out: Path) -> Made:
+        match step.kind:
+            case "base":
+                return self._base(out / step.name)
+            case "data":
+                return self._data(step, out)
+            case "match":
+                return _match(step, out)
+            case "sft":
+                return self._sft(step, out)
+            case "eval":
+                return self._eval(step, out)
+            case "table":
+                return self._table(step, out)
+            case _:
+                assert_never(step.kind)
+
+    def _base(self, folder: Path) -> Made:
+        model = load_model(self.config.model)
+        target = folder / "model"
+        shutil.rmtree(target, ignore_errors=True)  # half-written
+        model.save_pretrained(str(target))
+        load_tokenizer(self.config.model).tokenizer.save_pretrained(str(target))
+        return Made(weights_digest(target), 1, {"parameters": sum(p.numel() for p in model.parameters())})
+
+    def _data(self, step: Step, out: Path) -> Made:
+        config, folder, seed = self.config, out / step.name, step.seed
+        language: Literal["en", "zh"] = "zh" if self.harness.language.startswith("zh") else "en"
+        tasks = [
+            (self.harness.name, t) for t in make_tasks("train", language, step.settings["tasks"], seed * WORLDS_APART)
+        ]
+        named: frozenset[str] = frozenset(step.settings["dimensions"])
+        chosen: tuple[Dimension, ...] = tuple(d for d in DIMENSIONS if d in named)
+        tokenizer = load_tokenizer(out / "base" / "model")
+        harnesses = {self.harness.name: self.harness}
+        recipe = data.Recipe(
+            harnesses=data.recipe_harnesses(harnesses),
+            split="train",
+            tasks=data.tasks_digest(tasks),
+            task_seeds={"worlds": seed * WORLDS_APART},
+            seed=seed,
+            tasks_a_variant=config.tasks_a_variant,
+            base_share=config.base_share if chosen else 1.0,
+            variants={"strength": config.strength, "dimensions": list(chosen)},
+            teacher="oracle",
+            filter="verifier",
+            tokenizer={"source": "base", "digest": tokenizer.digest},
+        )
+
+        def draw(harness: Harness, seed: int) -> tuple[Harness, list[dict[str, Any]]]:
+            variant = sample_variant(harness, seed, "train", config.strength, chosen)
+            return variant.harness, [r.model_dump(mode="json") for r in variant.records]
+
+        todo = list(data.jobs(recipe, harnesses, tasks, draw))
+        built = asyncio.run(data.build(recipe, todo, oracle_teacher(seed), VerifierFilter(), tokenizer, folder))
+        facts = {
+            "rows": built.rows,
+            "dropped": dict(built.dropped),
+            "base": built.base,
+            "harnesses": built.groups,
+            "tokens": built.tokens,
+        }
+        return Made(sha256_of(folder / ROWS), len(todo), facts, bool(built.resumed))
+
+    def _sft(self, step: Step, out: Path) -> Made:
+        from livery.training.sft import SftOptions, last_checkpoint, train_sft
+
+        config, folder = self.config, out / step.name
+        begun = folder / "run"
+        resumed = last_checkpoint(begun) is not None
+        match = next(n for n in step.needs if n.startswith("match-"))
+        result = train_sft(
+            SftOptions(
+                data=out / match / step.arm,
+                out=begun,
+                model=str(out / "base" / "model"),
+                lora_rank=config.lora_rank,
+                learning_rate=config.learning_rate,
+                epochs=config.epochs,
+                rows_a_tree=config.rows_a_tree,
+                accumulate=config.accumulate,
+                packing=config.packing,
+                save_every=config.save_every,
+                seed=step.seed,
+                cpu=True,
+            ),
+            say=self.say,
+            progress=self.progress,
+        )
+        found = json.loads(json.dumps(asdict(result), default=str))
+        facts = {k: found[k] for k in ("steps", "first_loss", "loss", "rows", "trees", "tokens_read", "seconds")}
+        return Made(weights_digest(begun / "model"), round(result.rows * config.epochs), facts, resumed)
+
+    def policy_uri(self, step: Step, out: Path) -> str:
+        """Greedy, so that two starts give the same figures."""
+        config = self.config
+        base = out / "base" / "model"
+        trained = next((out / n / "run" / "model" for n in step.needs if n.startswith("sft-")), None)
+        adapter = f"lora={trained}&" if trained and config.lora_rank else ""
+        model = trained if trained and not config.lora_rank else base
+        return f"hf:{model}?{adapter}batch={config.batch}&ctx={config.context}&temperature=0"
+
+    def _eval(self, step: Step, out: Path) -> Made:
+        config, folder = self.config, out / step.name / "run"
+        suite = suite_named(step.suite)
+        policy = open_policy(self.policy_uri(step, out))
+        earned: list[float] = []
+
+        def done(result: Result) -> None:
+            earned.append(50 * (result.scores.accuracy + result.scores.effectiveness))
+            if len(earned) % NOTE_EVERY == 0:
+                self.say(f"{step.name}: {len(earned)} of {step.units}, AVG {sum(earned) / len(earned):.1f}")
+
+        async def play() -> runs.Ran:
+            try:
+                recipe = runs.recipe_of(suite, self.harness, policy, seed=0, patience_s=config.patience_s)
+                return await runs.evaluate(
+                    recipe,
+                    suite,
+                    self.harness,
+                    policy,
+                    folder,
+                    limit=config.limit,
+                    concurrency=config.batch,
+                    progress=done,
+                )
+            finally:
+                await policy.aclose()
+
+        ran = asyncio.run(play())
+        if ran.unavailable:
+            raise InputError.at(
+                folder,
+                f"{ran.unavailable} tasks are open: the model could not answer (out of memory, or a conversation longer "
+                f"than context, {config.context}); start the lab again, with a longer context if that was it",
+            )
+        summary = summarise(ran.results)
+        write_report(folder, runs.read_run(folder), ran.results, summary, suite.size)
+        facts = {
+            "avg": summary.measures["avg"].to_json(),
+            "output_tokens": sum(r.output_tokens for r in ran.results),
+            "routes": dict(summary.routes),
+        }
+        # How long a task took is no part of what was found.
+        found = [r.model_dump(mode="json", exclude={"seconds"}) for r in ran.results]
+        return Made(digest_of(found), len(found), facts, bool(ran.resumed))
+
+    def _table(self, step: Step, out: Path) -> Made:
+        data = write_table(out, step, self.config, profile=self.profile)
+        return Made(digest_of(data), 1, {"arms": sorted(data["arms"])})
+
+
+def _match(step: Step, out: Path) -> Made:
+    """The rows of tasks that every arm kept, so that arms learn from the same tasks; what they read and write is
+    counted."""
+    arms: list[str] = step.settings["arms"]
+    sets = {arm: _by_task(out / name) for arm, name in zip(arms, step.needs, strict=True)}
+    kept: list[set[str]] = [set(rows) for rows in sets.values()]
+    shared = kept[0].intersection(*kept[1:])
+    if not shared:
+        raise InputError.at(out / step.name, "no task was kept in every arm; see the cards of the data steps")
+    facts: dict[str, Any] = {"tasks": len(shared)}
+    digests: dict[str, str] = {}
+    for arm, name in zip(arms, step.needs, strict=True):
+        rows = [r for task, r in sets[arm].items() if task in shared]
+        folder = out / step.name / arm
+        folder.mkdir(parents=True, exist_ok=True)
+        digests[arm] = write_rows(folder / ROWS, rows)
+        counts = {
+            "rows": len(rows),
+            "tokens": sum(len(r.tokens.ids) for r in rows),
+            "written tokens": sum(sum(r.tokens.written) for r in rows),
+        }
+        card = {**read_card(out / name), "rows_sha256": digests[arm], "counts": counts, "matched": {"arms": arms}}
+        (folder / CARD).write_text(json.dumps(card, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        facts[arm] = counts
+    return Made(digest_of(digests), len(shared) * len(arms), facts)
+
+
+def _by_task(folder: Path) -> Mapping[str, DataRow]:
+    return {str(r.fields["task"]): r for r in read_rows(folder)}

@@ -1,0 +1,185 @@
+"""The lab's table: what each arm earned on each set, with intervals, and what it kept of T1 on T2.
+
+Read from the evaluations that are finished; nothing is played here. Seeds of one arm are averaged task by task before
+tasks are resampled: the interval speaks of tasks, and the seeds stand apart beside it. An interval over two seeds would
+be a guess.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from livery.errors import InputError
+from livery.evaluation.results import Result, read_results
+from livery.evaluation.statistics import Difference, Floats, difference, estimate, points
+from livery.training.lab import BASE, LabConfig, Step, done_of
+
+TABLE_JSON: Final = "lab.json"
+TABLE_MD: Final = "lab.md"
+MEASURES: Final = ("avg", "accuracy", "effectiveness", "tool_rationality", "skill_selection")
+_HEADS: Final = ("AVG", "accuracy", "effectiveness", "tools", "skill")
+_FIRST: Final = "t1"
+
+
+def write_table(out: Path, step: Step, config: LabConfig, *, profile: str) -> dict[str, Any]:
+    """Write both files into the step's folder and return what the JSON holds."""
+    runs = {name: read_results(out / name / "run") for name in step.needs}
+    data = table(runs, config, profile=profile)
+    data["training"] = {
+        f"{a.name}-s{s}": done_of(out / f"sft-{a.name}-s{s}")["facts"]
+        for a in config.arms
+        for s in config.seeds_of(a)
+        if done_of(out / f"sft-{a.name}-s{s}")
+    }
+    (out / step.name / TABLE_JSON).write_text(json.dumps(data, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    (out / step.name / TABLE_MD).write_text(as_markdown(data), encoding="utf-8")
+    return data
+
+
+def table(runs: Mapping[str, Sequence[Result]], config: LabConfig, *, profile: str) -> dict[str, Any]:
+    """
+    Args:
+        runs: results by the name of the evaluation's step; arms and sets that are not there are left out.
+    """
+    seeds = {BASE: (0,), **{a.name: config.seeds_of(a) for a in config.arms}}
+    arms: dict[str, Any] = {}
+    means: dict[tuple[str, str], dict[str, Floats]] = {}
+    for arm, its_seeds in seeds.items():
+        for suite in config.suites:
+            by_seed = {
+                s: by_task
+                for s in its_seeds
+                for by_task in [runs.get(f"eval-{arm}-{suite}" if arm == BASE else f"eval-{arm}-s{s}-{suite}")]
+                if by_task
+            }
+            if not by_seed:
+                continue
+            columns = [points(sorted(r, key=lambda one: one.index)) for r in by_seed.values()]
+            mean = {m: np.mean([c[m] for c in columns], axis=0) for m in MEASURES}
+            means[arm, suite] = mean
+            arms.setdefault(arm, {})[suite] = {
+                "measures": {m: estimate(mean[m]).to_json() for m in MEASURES},
+                "seeds": {str(s): estimate(c["avg"]).to_json() for s, c in zip(by_seed, columns, strict=True)},
+            }
+    kept = {
+        arm: {
+            suite: _paired(means[arm, _FIRST], means[arm, suite])
+            for suite in config.suites
+            if suite != _FIRST and (arm, suite) in means
+        }
+        for arm in arms
+        if (arm, _FIRST) in means
+    }
+    versus = {
+        f"{b} against {a}": {
+            suite: _paired(means[a, suite], means[b, suite])
+            for suite in config.suites
+            if (a, suite) in means and (b, suite) in means
+        }
+        for a, b in _pairs(config, tuple(arms))
+    }
+    return {
+        "schema": "livery.lab-table/1",
+        "profile": profile,
+        "tasks": {suite: next(iter(m["avg"].shape)) for (_, suite), m in means.items()},
+        "arms": arms,
+        "t2_less_t1": kept,
+        "between": versus,
+        "config": config.model_dump(mode="json"),
+    }
+
+
+def _paired(a: Mapping[str, Floats], b: Mapping[str, Floats]) -> dict[str, Any]:
+    """B less A in AVG over the tasks both have (sets share their tasks by place)."""
+    n = min(len(a["avg"]), len(b["avg"]))
+    found: Difference = difference(a["avg"][:n], b["avg"][:n])
+    return found.to_json()
+
+
+def _pairs(config: LabConfig, there: Sequence[str]) -> list[tuple[str, str]]:
+    """Arms of equal budget: each that augments against each that does not, and a left-out dimension against none."""
+    known = [a for a in config.arms if a.name in there]
+    out: list[tuple[str, str]] = []
+    for a in known:
+        for b in known:
+            if a.tasks == b.tasks and not a.without and a is not b:
+                fixed = not a.augment and b.augment
+                left_out = a.augment and b.without is not None
+                if fixed or left_out:
+                    out.append((a.name, b.name))
+    return out
+
+
+def as_markdown(data: Mapping[str, Any]) -> str:
+    lines = [
+        "# The lab",
+        "",
+        f"Profile `{data['profile']}`, written by `livery lab run`.",
+        "Points, with 95 % bootstrap intervals over tasks; seeds averaged task by task.",
+        "",
+        "## Scores",
+        "",
+        "| arm | set | tasks | " + " | ".join(_HEADS) + " | AVG by seed |",
+        "|---|---|---|" + "---|" * (len(_HEADS) + 1),
+    ]
+    for arm, suites in data["arms"].items():
+        for suite, found in suites.items():
+            cells = [_estimate(found["measures"][m]) for m in MEASURES]
+            seeds = ", ".join(f"{s}: {e['value']:.1f}" for s, e in found["seeds"].items())
+            lines.append(f"| {arm} | {suite} | {data['tasks'][suite]} | " + " | ".join(cells) + f" | {seeds} |")
+    for title, part in (
+        ("What is kept of T1 (AVG, paired by task)", "t2_less_t1"),
+        ("Arms beside one another", "between"),
+    ):
+        if any(data[part].values()):
+            lines += [
+                "",
+                f"## {title}",
+                "",
+                "| | set | difference | 95 % interval | share kept, % |",
+                "|---|---|---|---|---|",
+            ]
+            for name, suites in data[part].items():
+                for suite, d in suites.items():
+                    share = _estimate(d["kept_percent"]) if d["kept_percent"] else "–"
+                    lines.append(
+                        f"| {name} | {suite} | {d['value']:+.1f} | {d['low']:+.1f} to {d['high']:+.1f} | {share} |"
+                    )
+    if data.get("training"):
+        lines += [
+            "",
+            "## Training",
+            "",
+            "| arm and seed | rows | tokens read | steps | first loss | last loss | minutes |",
+        ]
+        lines.append("|---|---|---|---|---|---|---|")
+        for name, f in data["training"].items():
+            lines.append(
+                f"| {name} | {f['rows']} | {f['tokens_read']} | {f['steps']} | {f['first_loss']:.3f} | "
+                f"{f['loss']:.3f} | {f['seconds'] / 60:.1f} |"
+            )
+    return "\n".join(lines) + "\n"
+
+
+def _estimate(e: Mapping[str, Any]) -> str:
+    return f"{e['value']:.1f} ({e['low']:.1f} to {e['high']:.1f})"
+
+
+def publish(out: Path, to: Path, *, profile: str) -> list[Path]:
+    """Copy the table where results are kept.
+
+    Raises:
+        InputError: there is no table, or its profile is not the full one: figures of others mean nothing.
+    """
+    if profile != "full":
+        raise InputError.at(out, f"found the profile {profile!r}; only a full run is published", code="lab-publish")
+    if not done_of(out / "table"):
+        raise InputError.at(out, "the table is not finished; run the lab to its end first", code="lab-publish")
+    to.mkdir(parents=True, exist_ok=True)
+    return [Path(shutil.copy2(out / "table" / name, to / name)) for name in (TABLE_MD, TABLE_JSON)]

@@ -1,0 +1,262 @@
+"""The lab: its list, going on after a kill, changed recipes, the table; and the whole of it on a random model."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("trl", reason="needs the training extra: trl is not installed")
+
+import yaml
+from training_rows import small_model
+from typer.testing import CliRunner
+
+from livery.cli import app
+from livery.errors import InputError
+from livery.evaluation.results import Result
+from livery.simulator.task import Scores
+from livery.training import lab
+from livery.training.lab_table import as_markdown, publish, table
+
+ROOT = Path(__file__).parents[2]
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::FutureWarning"),  # of the training libraries among themselves
+    pytest.mark.filterwarnings("ignore::UserWarning"),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+]
+
+ARMS = [
+    {"name": "fixed", "augment": False, "tasks": 6},
+    {"name": "hsa", "augment": True, "tasks": 6},
+    {"name": "hsa-short", "augment": True, "tasks": 3, "seeds": [0]},
+    {"name": "without-tools", "augment": True, "without": "tool_schemas", "tasks": 3, "seeds": [0]},
+]
+
+
+def config(**changes):
+    whole = {"harness": "h", "seeds": [0, 1], "arms": ARMS, "suites": ["t1", "t2"], "limit": 2}
+    return lab.LabConfig.model_validate({**whole, **changes})
+
+
+class Killed(Exception):
+    pass
+
+
+class Fake:
+    """Notes what it did; each step takes ten seconds of its clock, and one may kill it."""
+
+    def __init__(self, kill=""):
+        self.kill, self.did, self.now = kill, [], 0.0
+
+    def __call__(self, step, out):
+        if step.name == self.kill:
+            raise Killed
+        self.now += 10.0
+        self.did.append(step.name)
+        return lab.Made(lab.digest_of((out / step.name / lab.RECIPE).read_text()), step.units, {})
+
+    def run(self, steps, out, **more):
+        return lab.run_steps(steps, out, self, versions={"v": "1"}, clock=lambda: self.now, **more)
+
+
+def test_the_list_has_every_arm_seed_and_set_after_what_it_needs():
+    steps = lab.steps_of(config())
+    names = [s.name for s in steps]
+    assert len(names) == len(set(names)) == 1 + 6 + 3 + 6 + 14 + 1
+    assert all(names.index(need) < i for i, s in enumerate(steps) for need in s.needs)
+    by_name = {s.name: s for s in steps}
+    assert by_name["match-6-s1"].needs == ("data-fixed-s1", "data-hsa-s1")
+    assert by_name["match-3-s0"].needs == ("data-hsa-short-s0", "data-without-tools-s0")
+    assert by_name["data-fixed-s0"].settings["dimensions"] == []
+    assert "tool_schemas" not in by_name["data-without-tools-s0"].settings["dimensions"]
+    assert len(by_name["data-without-tools-s0"].settings["dimensions"]) == 4
+    assert by_name["eval-base-t2"].needs == ("base",)
+    assert by_name["eval-hsa-s1-t2"].needs == ("base", "sft-hsa-s1")
+    assert by_name["eval-base-t2"].units == 2
+
+
+def test_some_arms_first_and_the_others_later_change_no_recipe():
+    some = {s.name: s for s in lab.steps_of(config(), ["fixed"])}
+    whole = {s.name: s for s in lab.steps_of(config())}
+    assert {n for n in some if n.startswith("sft")} == {"sft-fixed-s0", "sft-fixed-s1"}
+    assert "eval-base-t1" not in some
+    assert all(whole[n] == s for n, s in some.items() if n != "table")
+    with pytest.raises(InputError, match="found other; expected of base, fixed"):
+        lab.steps_of(config(), ["other"])
+
+
+def test_a_killed_run_goes_on_where_it_stopped(tmp_path):
+    steps = lab.steps_of(config())
+    first = Fake(kill="sft-hsa-s1")
+    with pytest.raises(Killed):
+        first.run(steps, tmp_path)
+    assert lab.state_of(next(s for s in steps if s.name == "sft-hsa-s1"), tmp_path) == "begun"
+    second = Fake()
+    ran = second.run(steps, tmp_path)
+    assert first.did + second.did == [s.name for s in steps]
+    assert ran.skipped == tuple(first.did)
+    third = Fake()
+    assert third.run(steps, tmp_path).done == ()
+    assert third.did == []
+
+
+def test_a_changed_recipe_is_refused_by_field_and_redone_when_forced(tmp_path):
+    Fake().run(lab.steps_of(config()), tmp_path)
+    changed = lab.steps_of(config(learning_rate=0.5))
+    refused = Fake()
+    with pytest.raises(InputError, match=r"settings\.learning_rate.*has 0\.001, this run 0\.5.*--force") as error:
+        refused.run(changed, tmp_path)
+    assert len(error.value.problems) == 6
+    assert refused.did == []
+    forced, said = Fake(), []
+    ran = forced.run(changed, tmp_path, force=True, say=said.append)
+    # Training anew changes its digest, and with it the evaluations and the table; data and base stay.
+    again = [s for s in changed if s.kind in ("sft", "table") or (s.kind == "eval" and s.arm != "base")]
+    assert ran.redone == tuple(s.name for s in again)
+    assert "sft-fixed-s0: settings.learning_rate changed; deleted, and done again" in said
+    assert forced.did == list(ran.redone)
+
+
+def test_another_version_is_another_recipe(tmp_path):
+    steps = lab.steps_of(config(), ["base"])
+    Fake().run(steps, tmp_path)
+    with pytest.raises(InputError, match=r"versions\.v"):
+        lab.run_steps(steps, tmp_path, Fake(), versions={"v": "2"})
+
+
+def test_the_time_left_follows_what_was_measured(tmp_path):
+    steps = lab.steps_of(config(), ["fixed"])
+    guesses = {"base": 1.0, "data": 2.0, "match": 0.0, "sft": 5.0, "eval": 7.0, "table": 0.0}
+    # base 1, data 4 * 6, sft 2 * 6, evaluation 2 seeds * 2 sets * 2 tasks
+    assert lab.remaining_s(steps, tmp_path, guesses) == 1 + 4 * 6 * 2 + 2 * 6 * 5 + 4 * 2 * 7
+    with pytest.raises(Killed):
+        Fake(kill="sft-fixed-s1").run(steps, tmp_path)
+    assert lab.rates(tmp_path, guesses)["sft"] == pytest.approx(10 / 6)
+    assert lab.remaining_s(steps, tmp_path, guesses) == pytest.approx(10 + 4 * 2 * 7)
+    assert lab.hours(3700) == "1 h 02 min"
+
+
+def test_faults_of_the_configuration_are_all_told(tmp_path):
+    path = tmp_path / "lab.yaml"
+    faulty = {
+        "harness": "h",
+        "arms": [ARMS[0], {"name": "A b", "augment": True, "tasks": 0}],
+        "suites": ["t1"],
+        "limits": 3,
+    }
+    path.write_text(yaml.safe_dump({"profiles": {"full": faulty}}))
+    with pytest.raises(InputError) as error:
+        lab.read_config(path, "full")
+    fields = {p.field for p in error.value.problems}
+    assert fields == {f"profiles.full.{f}" for f in ("arms.1.name", "arms.1.tasks", "limits")}
+    with pytest.raises(InputError, match="no profile 'quick'; it has full"):
+        lab.read_config(path, "quick")
+
+
+@pytest.mark.parametrize("profile", ["smoke", "full"])
+def test_the_profiles_that_come_along_can_be_read(profile):
+    chosen = lab.read_config(ROOT / lab.CONFIG, profile)
+    assert {"fixed", "hsa"} <= {a.name for a in chosen.arms}
+    fixed, hsa = (next(a for a in chosen.arms if a.name == n) for n in ("fixed", "hsa"))
+    assert fixed.tasks == hsa.tasks
+    assert lab.steps_of(chosen)[-1].kind == "table"
+    assert len(chosen.seeds) == (2 if profile == "full" else 1)
+
+
+def results(*accuracies):
+    return [
+        Result(
+            task=f"t{i}",
+            index=i,
+            seed=0,
+            scores=Scores(accuracy=a, effectiveness=a, tool_rationality=1.0, skill_selection=1),
+            release="r",
+            route="agent",
+            question="?",
+            reply=".",
+        )
+        for i, a in enumerate(accuracies)
+    ]
+
+
+def test_the_table_averages_seeds_and_pairs_t2_with_t1():
+    runs = {
+        "eval-fixed-s0-t1": results(1, 1, 1, 1),
+        "eval-fixed-s1-t1": results(1, 1, 1, 0),
+        "eval-fixed-s0-t2": results(1, 0, 0, 0),
+        "eval-fixed-s1-t2": results(1, 0, 0, 0),
+        "eval-hsa-s0-t1": results(1, 1, 1, 1),
+        "eval-hsa-s0-t2": results(1, 1, 1, 1),
+    }
+    data = table(runs, config(), profile="full")
+    fixed = data["arms"]["fixed"]
+    assert fixed["t1"]["measures"]["avg"]["value"] == 87.5
+    assert {s: e["value"] for s, e in fixed["t1"]["seeds"].items()} == {"0": 100.0, "1": 75.0}
+    assert data["t2_less_t1"]["fixed"]["t2"]["value"] == -62.5
+    assert data["t2_less_t1"]["fixed"]["t2"]["kept_percent"]["value"] == pytest.approx(28.57, abs=0.01)
+    assert data["t2_less_t1"]["hsa"]["t2"]["kept_percent"]["value"] == 100.0
+    assert data["between"]["hsa against fixed"]["t2"]["value"] == 75.0
+    assert data["tasks"] == {"t1": 4, "t2": 4}
+    text = as_markdown(data)
+    assert "| fixed | t1 | 4 | 87.5 (" in text
+    assert "| hsa against fixed | t2 | +75.0 |" in text
+
+
+# ---------------------------------------------------------------------------- the whole, for real
+
+
+@pytest.fixture(scope="module")
+def setting(tmp_path_factory):
+    home = tmp_path_factory.mktemp("lab")
+    model = small_model(home / "model")
+    profile = {
+        "harness": str(ROOT / "harnesses" / "streamer-en-compact"),
+        "model": str(model),
+        "seeds": [0],
+        "arms": [{"name": "fixed", "augment": False, "tasks": 6}, {"name": "hsa", "augment": True, "tasks": 6}],
+        "suites": ["t1", "t2"],
+        "limit": 2,
+        "tasks_a_variant": 3,
+        "lora_rank": 2,
+        "batch": 2,
+        "context": 8192,
+        "packing": "mask",
+    }
+    (home / "lab.yaml").write_text(yaml.safe_dump({"profiles": {"tiny": profile}}))
+    return home
+
+
+def start(home, out, *more):
+    arguments = ["lab", "run", "--profile", "tiny", "--config", str(home / "lab.yaml"), "--out", str(out), *more]
+    return CliRunner().invoke(app, arguments)
+
+
+def test_the_experiment_runs_resumes_and_ends_with_a_table(setting, tmp_path):
+    out = tmp_path / "lab"
+    first = start(setting, out)
+    assert first.exception is None, first.exception
+    told = json.loads(first.stdout.splitlines()[-1])
+    assert (told["steps"], told["done"], told["skipped"]) == (13, 13, 0)
+    match = json.loads((out / "match-6-s0" / "done.json").read_text())["facts"]
+    cards = [json.loads((out / "match-6-s0" / arm / "card.json").read_text()) for arm in ("fixed", "hsa")]
+    assert match["fixed"]["rows"] == match["hsa"]["rows"] == match["tasks"]
+    assert cards[0]["tasks"] == cards[1]["tasks"]
+    assert cards[0]["recipe"]["base_share"] == 1.0
+    assert cards[1]["recipe"]["base_share"] == 0.2
+    assert (out / "sft-hsa-s0" / "run" / "loss.png").is_file()
+    data = json.loads((out / "table" / "lab.json").read_text())
+    assert set(data["arms"]) == {"base", "fixed", "hsa"}
+    assert data["training"]["fixed-s0"]["rows"] == match["tasks"]
+
+    before = (out / "table" / "lab.json").read_bytes()
+    shutil.rmtree(out / "eval-hsa-s0-t2")
+    (out / "sft-hsa-s0" / "done.json").unlink()  # as if killed before the marker
+    again = json.loads(start(setting, out).stdout.splitlines()[-1])
+    assert again["done"] == 2
+    assert (out / "table" / "lab.json").read_bytes() == before
+    state = CliRunner().invoke(app, ["lab", "status", str(out)])
+    assert json.loads(state.stdout.splitlines()[-1])["open"] == 0
+    with pytest.raises(InputError, match="only a full run is published"):
+        publish(out, tmp_path / "results", profile="tiny")
+    assert not (tmp_path / "results").exists()
