@@ -68,6 +68,8 @@ def run(
         _notices.print(line, markup=False)
 
     worker = Worker(config=chosen, harness=harness, profile=profile, say=say, progress=True)
+    if not force:
+        labs.refuse_changed(steps, folder, versions())
     labs.write_lab(folder, profile, chosen, arms or [], sources)
     ran = labs.run_steps(
         steps, folder, worker, versions=versions(), guesses=chosen.seconds_a_unit, force=force, say=say

@@ -38,7 +38,7 @@ BASE: Final = "base"
 Kind = Literal["base", "data", "match", "sft", "eval", "table"]
 
 SECONDS_A_UNIT: Final[Mapping[str, float]] = {
-    "base": 20.0, "data": 0.03, "match": 0.01, "sft": 1.5, "eval": 12.0, "table": 20.0,
+    "base": 20.0, "data": 0.02, "match": 0.01, "sft": 5.0, "eval": 6.0, "table": 20.0,
 }  # fmt: skip
 """Rough first guess for one slow core, a trajectory or task each; what a run measures replaces it."""
 
@@ -56,6 +56,8 @@ class Arm(Frozen):
     """Trajectories to build. Arms of equal number and seed get the same tasks."""
     seeds: tuple[int, ...] = ()
     """Empty: those of the lab."""
+    suites: tuple[str, ...] = ()
+    """Of the lab's, those it is evaluated on; empty: all."""
 
     @model_validator(mode="after")
     def _fits(self) -> Self:
@@ -110,7 +112,15 @@ class LabConfig(Frozen):
         twice = sorted({n for n in names if names.count(n) > 1})
         if twice:
             raise ValueError(f"arms that stand twice: {', '.join(twice)}")
+        for name in self.suites:
+            suite_named(name)
+        odd = sorted({s for a in self.arms for s in a.suites} - {*self.suites})
+        if odd:
+            raise ValueError(f"sets of arms that are not the lab's: {', '.join(odd)}")
         return self
+
+    def suites_of(self, arm: Arm) -> tuple[str, ...]:
+        return arm.suites or self.suites
 
     def seeds_of(self, arm: Arm) -> tuple[int, ...]:
         return arm.seeds or self.seeds
@@ -209,7 +219,12 @@ def steps_of(config: LabConfig, arms: Sequence[str] = (), *, sources: Mapping[st
     for arm, seed in trained:
         steps.append(_sft(config, arm, seed))
     evals = [_eval(config, BASE, 0, suite, worn) for suite in config.suites if BASE in wanted]
-    evals += [_eval(config, a.name, seed, suite, worn) for suite in config.suites for a, seed in trained]
+    evals += [
+        _eval(config, a.name, seed, suite, worn)
+        for suite in config.suites
+        for a, seed in trained
+        if suite in config.suites_of(a)
+    ]
     table = Step(name="table", kind="table", needs=tuple(e.name for e in evals), settings={})
     return [*steps, *evals, table]
 
@@ -336,6 +351,19 @@ class Ran:
     """Those whose recipe had changed."""
 
 
+def refuse_changed(steps: Sequence[Step], out: Path, versions: Mapping[str, str]) -> None:
+    """
+    Raises:
+        InputError: steps in the folder that have other settings or versions, field by field.
+    """
+    problems: list[Problem] = []
+    for step in steps:
+        now = {"settings": json.loads(json.dumps(step.settings)), "versions": dict(versions)}
+        problems += _differences(out / step.name, now, ("settings", "versions"))
+    if problems:
+        raise InputError(problems)
+
+
 def run_steps(
     steps: Sequence[Step],
     out: Path,
@@ -359,17 +387,7 @@ def run_steps(
             anything is done.
     """
     if not force:
-        problems = [
-            p
-            for s in steps
-            for p in _differences(
-                out / s.name,
-                {"settings": json.loads(json.dumps(s.settings)), "versions": dict(versions)},
-                ("settings", "versions"),
-            )
-        ]
-        if problems:
-            raise InputError(problems)
+        refuse_changed(steps, out, versions)
     done: list[str] = []
     skipped: list[str] = []
     redone: list[str] = []

@@ -188,7 +188,7 @@ class Worker:
         if ran.unavailable:
             raise InputError.at(
                 folder,
-                f"{ran.unavailable} tasks are open: the model could not answer (out of memory, or a conversation longer "
+                f"{ran.unavailable} tasks are open: the model could not answer (memory, or a conversation longer "
                 f"than context, {config.context}); start the lab again, with a longer context if that was it",
             )
         summary = summarise(ran.results)

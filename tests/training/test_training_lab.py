@@ -1,5 +1,6 @@
 """The lab: its list, going on after a kill, changed recipes, the table; and the whole of it on a random model."""
 
+import asyncio
 import json
 import shutil
 from pathlib import Path
@@ -13,8 +14,12 @@ from training_rows import small_model
 from typer.testing import CliRunner
 
 from livery.cli import app
+from livery.cli.harnesses import load_checked
 from livery.errors import InputError
 from livery.evaluation.results import Result
+from livery.evaluation.run import evaluate, recipe_of
+from livery.evaluation.suites import suite_named
+from livery.simulator.oracle import OraclePolicy
 from livery.simulator.task import Scores
 from livery.training import lab
 from livery.training.lab_table import as_markdown, publish, table
@@ -201,6 +206,34 @@ def test_the_table_averages_seeds_and_pairs_t2_with_t1():
     text = as_markdown(data)
     assert "| fixed | t1 | 4 | 87.5 (" in text
     assert "| hsa against fixed | t2 | +75.0 |" in text
+
+
+def test_an_arm_can_be_evaluated_on_some_of_the_sets():
+    arms = [ARMS[0], {**ARMS[1], "suites": ["t2"]}]
+    names = {s.name for s in lab.steps_of(config(arms=arms, seeds=[0])) if s.kind == "eval"}
+    assert names == {"eval-base-t1", "eval-base-t2", "eval-fixed-s0-t1", "eval-fixed-s0-t2", "eval-hsa-s0-t2"}
+    with pytest.raises(ValueError, match="not the lab's: t2-tool-schemas"):
+        config(arms=[{**ARMS[0], "suites": ["t2-tool-schemas"]}])
+
+
+# --------------------------------------------------------------------------- the compact harness
+
+
+def test_the_compact_harness_is_the_sample_in_few_words():
+    compact, whole = (load_checked(ROOT / "harnesses" / n) for n in ("streamer-en-compact", "streamer-en"))
+    known = [[(s.key, s.kind, s.metadata) for s in h.skills] for h in (compact, whole)]
+    assert known[0] == known[1]
+    assert [(t.key, t.binding.operation) for t in compact.tools] == [(t.key, t.binding.operation) for t in whole.tools]
+    assert compact.hooks == whole.hooks
+    words = [sum(len(s.template.split()) for s in h.sections) for h in (compact, whole)]
+    assert words[0] < 0.7 * words[1]
+
+
+def test_the_oracle_earns_full_scores_under_the_compact_harness(tmp_path):
+    suite, base, oracle = suite_named("t1"), load_checked(ROOT / "harnesses" / "streamer-en-compact"), OraclePolicy()
+    ran = asyncio.run(evaluate(recipe_of(suite, base, oracle), suite, base, oracle, tmp_path, limit=300))
+    assert len(ran.results) == 300
+    assert [r.task for r in ran.results if not r.scores.full] == []
 
 
 # ---------------------------------------------------------------------------- the whole, for real
