@@ -17,7 +17,7 @@ import numpy as np
 
 from livery.errors import InputError
 from livery.evaluation.results import Result, read_results
-from livery.evaluation.statistics import Difference, Floats, difference, estimate, points
+from livery.evaluation.statistics import Floats, difference, estimate, points
 from livery.training.lab import BASE, LabConfig, Step, done_of
 
 TABLE_JSON: Final = "lab.json"
@@ -96,10 +96,10 @@ def table(runs: Mapping[str, Sequence[Result]], config: LabConfig, *, profile: s
 
 
 def _paired(a: Mapping[str, Floats], b: Mapping[str, Floats]) -> dict[str, Any]:
-    """B less A in AVG over the tasks both have (sets share their tasks by place)."""
+    """B less A by the tasks both have (sets share their tasks by place): in AVG, and in effectiveness, which unlike AVG
+    gives nothing for silence."""
     n = min(len(a["avg"]), len(b["avg"]))
-    found: Difference = difference(a["avg"][:n], b["avg"][:n])
-    return found.to_json()
+    return {m: difference(a[m][:n], b[m][:n]).to_json() for m in ("avg", "effectiveness")}
 
 
 def _pairs(config: LabConfig, there: Sequence[str]) -> list[tuple[str, str]]:
@@ -133,24 +133,16 @@ def as_markdown(data: Mapping[str, Any]) -> str:
             cells = [_estimate(found["measures"][m]) for m in MEASURES]
             seeds = ", ".join(f"{s}: {e['value']:.1f}" for s, e in found["seeds"].items())
             lines.append(f"| {arm} | {suite} | {data['tasks'][suite]} | " + " | ".join(cells) + f" | {seeds} |")
-    for title, part in (
-        ("What is kept of T1 (AVG, paired by task)", "t2_less_t1"),
-        ("Arms beside one another", "between"),
-    ):
-        if any(data[part].values()):
-            lines += [
-                "",
-                f"## {title}",
-                "",
-                "| | set | difference | 95 % interval | share kept, % |",
-                "|---|---|---|---|---|",
-            ]
-            for name, suites in data[part].items():
-                for suite, d in suites.items():
-                    share = _estimate(d["kept_percent"]) if d["kept_percent"] else "–"
-                    lines.append(
-                        f"| {name} | {suite} | {d['value']:+.1f} | {d['low']:+.1f} to {d['high']:+.1f} | {share} |"
-                    )
+    for title, part in (("What is kept of T1, paired by task", "t2_less_t1"), ("Arms beside one another", "between")):
+        if not any(data[part].values()):
+            continue
+        lines += ["", f"## {title}", ""]
+        lines += ["| | set | AVG, difference | share kept, % | effectiveness, difference | share kept, % |"]
+        lines += ["|---|---|---|---|---|---|"]
+        for name, suites in data[part].items():
+            for suite, found in suites.items():
+                cells = " | ".join(_difference(found[m]) for m in ("avg", "effectiveness"))
+                lines.append(f"| {name} | {suite} | {cells} |")
     if data.get("training"):
         lines += [
             "",
@@ -165,6 +157,11 @@ def as_markdown(data: Mapping[str, Any]) -> str:
                 f"{f['loss']:.3f} | {f['seconds'] / 60:.1f} |"
             )
     return "\n".join(lines) + "\n"
+
+
+def _difference(d: Mapping[str, Any]) -> str:
+    share = _estimate(d["kept_percent"]) if d["kept_percent"] else "–"
+    return f"{d['value']:+.1f} ({d['low']:+.1f} to {d['high']:+.1f}) | {share}"
 
 
 def _estimate(e: Mapping[str, Any]) -> str:

@@ -198,14 +198,14 @@ def test_the_table_averages_seeds_and_pairs_t2_with_t1():
     fixed = data["arms"]["fixed"]
     assert fixed["t1"]["measures"]["avg"]["value"] == 87.5
     assert {s: e["value"] for s, e in fixed["t1"]["seeds"].items()} == {"0": 100.0, "1": 75.0}
-    assert data["t2_less_t1"]["fixed"]["t2"]["value"] == -62.5
-    assert data["t2_less_t1"]["fixed"]["t2"]["kept_percent"]["value"] == pytest.approx(28.57, abs=0.01)
-    assert data["t2_less_t1"]["hsa"]["t2"]["kept_percent"]["value"] == 100.0
-    assert data["between"]["hsa against fixed"]["t2"]["value"] == 75.0
+    assert data["t2_less_t1"]["fixed"]["t2"]["avg"]["value"] == -62.5
+    assert data["t2_less_t1"]["fixed"]["t2"]["avg"]["kept_percent"]["value"] == pytest.approx(28.57, abs=0.01)
+    assert data["t2_less_t1"]["hsa"]["t2"]["avg"]["kept_percent"]["value"] == 100.0
+    assert data["between"]["hsa against fixed"]["t2"]["avg"]["value"] == 75.0
     assert data["tasks"] == {"t1": 4, "t2": 4}
     text = as_markdown(data)
     assert "| fixed | t1 | 4 | 87.5 (" in text
-    assert "| hsa against fixed | t2 | +75.0 |" in text
+    assert "| hsa against fixed | t2 | +75.0 (" in text
 
 
 def test_an_arm_can_be_evaluated_on_some_of_the_sets():
