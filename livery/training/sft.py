@@ -234,7 +234,18 @@ def train_sft(
     tokenizer = load_tokenizer(options.model)
     rows = _rows(options, tokenizer, say)
     model = load_model(options.model, dtype=options.dtype)
-    return train_rows(options, rows, model, tokenizer, fresh=fresh, say=say, progress=progress)
+    result = train_rows(options, rows, model, tokenizer, fresh=fresh, say=say, progress=progress)
+    _leave_group()
+    return result
+
+
+def _leave_group() -> None:
+    """Ends this process's part in a launch of several, together with the others: one that exits while the group
+    lives takes its threads down by force, and the launch then counts as failed."""
+    distributed: Any = torch.distributed
+    if distributed.is_available() and distributed.is_initialized():
+        distributed.barrier()
+        distributed.destroy_process_group()
 
 
 def train_rows(

@@ -82,7 +82,8 @@ class Show:
 
     async def settled(self, count: int) -> dict[str, Any]:
         """The statistics, once so many messages have their fate."""
-        async with asyncio.timeout(30):
+        # A reply without a voice stays for as long as it takes to read: what waits expires meanwhile.
+        async with asyncio.timeout(120):
             while True:
                 stats = (await self.client.get("/api/rooms/main/stats")).json()
                 if sum(stats["fates"].values()) >= count:
