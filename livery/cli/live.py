@@ -76,6 +76,10 @@ def live(
     ] = False,
     dev: Annotated[bool, typer.Option(help="Watch the harness folder and publish each valid change.")] = False,
     public_chat: Annotated[bool, typer.Option(help="Accept chat by the API without a token.")] = False,
+    caption_speed: Annotated[
+        float | None,
+        typer.Option(min=0, help="Without a voice: characters a second a reply stays for; 0: it ends at once."),
+    ] = None,
     lora: Annotated[list[Path] | None, typer.Option(help="GGUF adapter for the embedded model; repeatable.")] = None,
     otel: Annotated[
         bool, typer.Option(help="Send OpenTelemetry spans by OTLP; needs the otel extra, OTEL_* variables apply.")
@@ -105,6 +109,7 @@ def live(
             publish=publish,
             dev=dev,
             public_chat=public_chat,
+            caption_speed=caption_speed,
             loras=tuple(lora or ()),
             otel=otel,
         )
@@ -138,6 +143,7 @@ async def _serve_room(
     publish: bool,
     dev: bool,
     public_chat: bool,
+    caption_speed: float | None,
     loras: tuple[Path, ...],
     otel: bool,
 ) -> None:
@@ -171,7 +177,7 @@ async def _serve_room(
                 on_screen=shown,
                 own_accounts=(streamer,),
                 approval=approval,
-                caption_chars_per_s=0.0 if speech else READING_CHARS_PER_S.get(harness.language[:2], 17.0),
+                caption_chars_per_s=0.0 if speech else _reading_speed(harness.language, caption_speed),
             ),
             answer=service.answer,
             journal=journal,
@@ -225,6 +231,10 @@ async def _serve_room(
             _notices.print(f"  Ctrl-C ends it; releases and the journal stay in {data}")
 
         await serve(app, host, port, on_ready=ready)
+
+
+def _reading_speed(language: str, asked: float | None) -> float:
+    return READING_CHARS_PER_S.get(language[:2], READING_CHARS_PER_S["en"]) if asked is None else asked
 
 
 def _voice(uri: str) -> SpeechQueue | None:

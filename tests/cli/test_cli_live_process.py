@@ -59,7 +59,7 @@ class Show:
             self.process = await asyncio.create_subprocess_exec(
                 sys.executable, "-c", "from livery.cli import main; main()", "live",
                 "--store", str(self.store), "--harness", str(ROOT / "harnesses/streamer-en"),
-                "--policy", "scripted:host", "--chat", "none", "--speech", "none:",
+                "--policy", "scripted:host", "--chat", "none", "--speech", "none:", "--caption-speed", "0",
                 "--data", str(self.folder / "var"), "--port", str(self.port), "--token", "secret-of-the-test",
                 stdout=log, stderr=log, stdin=asyncio.subprocess.DEVNULL,
                 env={**os.environ, "PYTHONPATH": str(ROOT), "TERM": "dumb"},
@@ -82,7 +82,6 @@ class Show:
 
     async def settled(self, count: int) -> dict[str, Any]:
         """The statistics, once so many messages have their fate."""
-        # A reply without a voice stays for as long as it takes to read: what waits expires meanwhile.
         async with asyncio.timeout(120):
             while True:
                 stats = (await self.client.get("/api/rooms/main/stats")).json()
