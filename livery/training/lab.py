@@ -3,7 +3,8 @@
 A step has a folder, a recipe (its settings, the digests of what it starts from, versions) and, when it is finished, a
 done-marker with the digest of what it made and how long that took. A finished step of the same recipe is not repeated;
 a step whose recipe has changed is refused, or redone when that is asked for. What a step does inside its folder goes on
-by its own means: the journal of data, the checkpoints of training, the results of an evaluation.
+by its own means: the journal of data, the checkpoints of training, the results of an evaluation. Several processes may
+work in one folder: each takes the next step that is ready and that no other holds.
 
 Here are the configuration, the list and the runner, without torch. The work is `livery.training.lab_steps`, the table
 `livery.training.lab_table`. An arm is trained by one stage, supervised; further stages are further steps on the list.
@@ -11,11 +12,13 @@ Here are the configuration, the list and the runner, without torch. The work is 
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import json
 import shutil
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, Self, cast
@@ -30,6 +33,10 @@ from livery.harness.model import Frozen
 
 CONFIG: Final = Path("configs/lab.yaml")
 LAB: Final = "lab.json"
+LOCKS: Final = "locks"
+"""Folder with a file for each step, locked by the process that works on it; the system unlocks it when that dies."""
+WAIT_S: Final = 2.0
+"""Between two looks for a step that others have made ready."""
 RECIPE: Final = "recipe.json"
 DONE: Final = "done.json"
 BASE: Final = "base"
@@ -205,7 +212,9 @@ def steps_of(config: LabConfig, arms: Sequence[str] = (), *, sources: Mapping[st
     given = dict(sources or {})
     model, worn = ({k: v for k, v in given.items() if k == name} for name in ("model_digest", "harness_digest"))
     steps = [Step(name="base", kind="base", settings={**_settings(config, "model"), **model})]
-    trained = [(a, s) for a in config.arms if a.name in wanted for s in config.seeds_of(a)]
+    every = dict.fromkeys(s for a in config.arms for s in config.seeds_of(a))
+    # Seed by seed, so that there is something to compare before the last one is trained.
+    trained = [(a, s) for s in every for a in config.arms if a.name in wanted and s in config.seeds_of(a)]
     for tasks, seed in dict.fromkeys((a.tasks, s) for a, s in trained):
         # What is matched hangs on every arm of that size, also on those not asked for now: it stays the same later.
         peers = [a for a in config.arms if a.tasks == tasks and seed in config.seeds_of(a)]
@@ -364,54 +373,62 @@ def refuse_changed(steps: Sequence[Step], out: Path, versions: Mapping[str, str]
         raise InputError(problems)
 
 
-def run_steps(
-    steps: Sequence[Step],
-    out: Path,
-    work: Work,
-    *,
-    versions: Mapping[str, str],
-    guesses: Mapping[str, float] = SECONDS_A_UNIT,
-    force: bool = False,
-    clock: Callable[[], float] = time.perf_counter,
-    say: Callable[[str], None] = lambda line: None,
-) -> Ran:
-    """Work through the list, or go on with it.
+@contextmanager
+def _locked(out: Path, name: str, *, shared: bool = False) -> Generator[bool]:
+    """Whether the lock could be had; it is held inside."""
+    path = out / LOCKS / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as file:
+        try:
+            fcntl.flock(file, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | fcntl.LOCK_NB)
+        except BlockingIOError:
+            yield False
+            return
+        yield True
 
-    Args:
-        guesses: seconds a unit, by kind.
-        force: delete and redo steps whose recipe has changed, and with them all that starts from them.
-        say: gets a line about each step.
 
-    Raises:
-        InputError: steps whose recipe has changed, field by field. Settings and versions are looked at before
-            anything is done.
-    """
-    if not force:
-        refuse_changed(steps, out, versions)
-    done: list[str] = []
-    skipped: list[str] = []
-    redone: list[str] = []
-    for number, step in enumerate(steps, 1):
-        folder = out / step.name
-        recipe = recipe_of(step, out, versions)
-        changed = _differences(folder, recipe, ("settings", "inputs", "versions"))
-        # The table is written anew from whatever evaluations there are; nothing is lost by it.
-        if changed and not force and step.kind != "table":
-            raise InputError(changed)
-        if changed:
-            fields = ", ".join(p.field for p in changed)
-            say(f"{step.name}: {fields} changed; deleted, and done again")
-            shutil.rmtree(folder)
-            redone.append(step.name)
-        if done_of(folder):
-            skipped.append(step.name)
-            continue
-        left = remaining_s(steps[number - 1 :], out, guesses)
-        say(f"step {number} of {len(steps)}: {step.name} ({step.units}); about {hours(left)} left for all")
+@dataclass(frozen=True, kw_only=True)
+class _Runner:
+    """One process at work on a lab's steps."""
+
+    steps: Sequence[Step]
+    out: Path
+    work: Work
+    versions: Mapping[str, str]
+    guesses: Mapping[str, float]
+    force: bool
+    clock: Callable[[], float]
+    say: Callable[[str], None]
+
+    def take(self, step: Step) -> Literal["done", "skipped", "redone", "elsewhere"]:
+        """Do a step whose needs are finished, unless it is finished or another process does it."""
+        with _locked(self.out, step.name) as mine:
+            if not mine:
+                return "elsewhere"
+            folder = self.out / step.name
+            recipe = recipe_of(step, self.out, self.versions)
+            changed = _differences(folder, recipe, ("settings", "inputs", "versions"))
+            # The table is written anew from whatever evaluations there are; nothing is lost by it.
+            if changed and not self.force and step.kind != "table":
+                raise InputError(changed)
+            if changed:
+                fields = ", ".join(p.field for p in changed)
+                self.say(f"{step.name}: {fields} changed; deleted, and done again")
+                shutil.rmtree(folder)
+            if done_of(folder):
+                return "skipped"
+            self._do(step, recipe)
+            return "redone" if changed else "done"
+
+    def _do(self, step: Step, recipe: Mapping[str, Any]) -> None:
+        number = self.steps.index(step) + 1
+        left = remaining_s(self.steps, self.out, self.guesses)
+        self.say(f"step {number} of {len(self.steps)}: {step.name} ({step.units}); about {hours(left)} left for all")
+        folder = self.out / step.name
         _write(folder / RECIPE, recipe)
-        began = clock()
-        made = work(step, out)
-        seconds = clock() - began
+        began = self.clock()
+        made = self.work(step, self.out)
+        seconds = self.clock() - began
         _write(
             folder / DONE,
             {
@@ -423,8 +440,58 @@ def run_steps(
                 "facts": dict(made.facts),
             },
         )
-        done.append(step.name)
-    return Ran(tuple(done), tuple(skipped), tuple(redone))
+
+
+def run_steps(
+    steps: Sequence[Step],
+    out: Path,
+    work: Work,
+    *,
+    versions: Mapping[str, str],
+    guesses: Mapping[str, float] = SECONDS_A_UNIT,
+    force: bool = False,
+    clock: Callable[[], float] = time.perf_counter,
+    sleep: Callable[[float], None] = time.sleep,
+    say: Callable[[str], None] = lambda line: None,
+) -> Ran:
+    """Work through the list, go on with it, or help another process with it.
+
+    Args:
+        guesses: seconds a unit, by kind.
+        force: delete and redo steps whose recipe has changed, and with them all that starts from them.
+        sleep: how it waits while every step that is ready is done by other processes.
+        say: gets a line about each step.
+
+    Raises:
+        InputError: steps whose recipe has changed, field by field (settings and versions are looked at before
+            anything is done); or ``force`` while other processes work here.
+    """
+    if not force:
+        refuse_changed(steps, out, versions)
+    runner = _Runner(
+        steps=steps, out=out, work=work, versions=versions, guesses=guesses, force=force, clock=clock, say=say
+    )
+    found: dict[str, str] = {}
+    with _locked(out, "all", shared=not force) as alone:
+        if not alone:
+            message = (
+                "another process works in this lab; --force wants it alone"
+                if force
+                else ("a process that was started with --force works in this lab; wait until it has ended")
+            )
+            raise InputError.at(out, message, code="lab-busy")
+        while pending := [s for s in steps if s.name not in found]:
+            before = len(found)
+            for step in pending:
+                ready = all(n in found or (not force and done_of(out / n)) for n in step.needs)
+                if ready and (outcome := runner.take(step)) != "elsewhere":
+                    found[step.name] = outcome
+                    break
+            if len(found) == before:
+                sleep(WAIT_S)
+    names = [s.name for s in steps]
+    done = tuple(n for n in names if found[n] in ("done", "redone"))
+    return Ran(done, tuple(n for n in names if found[n] == "skipped"), tuple(n for n in names if found[n] == "redone"))
 
 
 def rates(out: Path, guesses: Mapping[str, float]) -> dict[str, float]:

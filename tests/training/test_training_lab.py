@@ -3,6 +3,9 @@
 import asyncio
 import json
 import shutil
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -104,6 +107,43 @@ def test_a_killed_run_goes_on_where_it_stopped(tmp_path):
     third = Fake()
     assert third.run(steps, tmp_path).done == ()
     assert third.did == []
+
+
+def test_two_processes_share_the_steps_and_do_each_once(tmp_path):
+    steps = lab.steps_of(config())
+    begun = {name: threading.Event() for name in ("sft-fixed-s0", "sft-hsa-s0")}
+
+    class Meeting(Fake):
+        def __call__(self, step, out):
+            if step.name in begun:
+                # Each goes on only when the other step is being done as well: by the other worker, then.
+                begun[step.name].set()
+                assert all(e.wait(20) for e in begun.values())
+            return super().__call__(step, out)
+
+    workers = [Meeting(), Meeting()]
+    with ThreadPoolExecutor(2) as pool:
+        runs = list(pool.map(lambda w: w.run(steps, tmp_path, sleep=lambda s: time.sleep(0.001)), workers))
+    assert sorted(workers[0].did + workers[1].did) == sorted(s.name for s in steps)
+    assert {*runs[0].done} | {*runs[1].done} == {s.name for s in steps}
+    assert not {*runs[0].done} & {*runs[1].done}
+    assert len({"sft-fixed-s0", "sft-hsa-s0"} & {*workers[0].did}) == 1
+
+
+def test_force_wants_the_lab_alone(tmp_path):
+    steps = lab.steps_of(config(), ["base"])
+    refused = []
+
+    class Busy(Fake):
+        def __call__(self, step, out):
+            if not refused:
+                with pytest.raises(InputError, match="another process works in this lab; --force wants it alone"):
+                    Fake().run(steps, tmp_path, force=True)
+                refused.append(step.name)
+            return super().__call__(step, out)
+
+    Busy().run(steps, tmp_path)
+    assert refused == ["base"]
 
 
 def test_a_changed_recipe_is_refused_by_field_and_redone_when_forced(tmp_path):
