@@ -5,6 +5,7 @@ LiveryError
 ├── PolicyError     the policy could not answer
 │   ├── PolicyTimeout
 │   ├── PolicyUnavailable
+│   ├── PolicyOverflow
 │   └── PolicyMalformed
 └── StoreError      a release or channel that is not there, or a store that cannot be used
 """
@@ -64,6 +65,11 @@ class PolicyTimeout(PolicyError):
 
 class PolicyUnavailable(PolicyError):
     """The engine or server could not be reached or refused, after the bounded retries."""
+
+
+class PolicyOverflow(PolicyError):
+    """The conversation is longer than the model's context. The policy's own failure in that conversation: others may
+    go well, and the same one would fail again."""
 
 
 class PolicyMalformed(PolicyError):

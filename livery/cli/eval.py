@@ -105,6 +105,11 @@ def run(
     _screen.print(_scores(summary, f"{chosen.title}, {recipe.policy}, {summary.n} of {chosen.size} tasks"))
     if ran.unavailable:
         _notices.print(f"{ran.unavailable} tasks are open: nobody answered. Start it again to play them.")
+    if ran.overflowed:
+        _notices.print(
+            f"{ran.overflowed} conversations did not fit the model's context, and count as they ended; "
+            "where the harness's prompt is what fills it, give the policy more (ctx=)"
+        )
     _notices.print(f"the report: {out / 'report.html'}")
     measured: dict[str, Any] = {
         "suite": chosen.name,
@@ -115,6 +120,7 @@ def run(
         "routes": dict(summary.routes),
         "resumed": ran.resumed,
         "unavailable": ran.unavailable,
+        "overflowed": ran.overflowed,
         "seconds": round(time.perf_counter() - began, 2),
     }
     print(json.dumps(measured, ensure_ascii=False))

@@ -17,7 +17,7 @@ from typing import Any, Final, cast
 
 from livery import __version__
 from livery.agent.live_harness import LiveHarness
-from livery.errors import InputError, PolicyUnavailable, Problem
+from livery.errors import InputError, PolicyOverflow, PolicyUnavailable, Problem
 from livery.evaluation.results import RESULTS, Result, Results, read_results, result_of
 from livery.evaluation.suites import Base, Case, Suite, tasks_digest
 from livery.harness.model import Harness
@@ -33,6 +33,7 @@ GIVE_UP: Final = 5
 PATIENCE_S: Final = 120.0
 _SIDE_BY_SIDE: Final = {"openai": 8, "hf": 16}
 _UNAVAILABLE: Final = f"policy: {PolicyUnavailable.__name__}"
+_OVERFLOW: Final = f"policy: {PolicyOverflow.__name__}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,6 +70,8 @@ class Ran:
     """Of them, those that earlier starts had made."""
     unavailable: int
     """Tasks left open because no engine or server answered; the next start plays them."""
+    overflowed: int = 0
+    """Conversations of this start that grew beyond the model's context. They are scored: the policy failed in them."""
 
 
 def open_any(uri: str, loras: Sequence[Path] = ()) -> Policy:
@@ -162,7 +165,7 @@ async def evaluate(
                 one.cancel()
             await asyncio.gather(*workers, return_exceptions=True)
     results = sorted([*earlier, *play.made], key=lambda r: r.index)
-    return Ran(tuple(results), len(earlier), play.unavailable)
+    return Ran(tuple(results), len(earlier), play.unavailable, play.overflowed)
 
 
 class _Play:
@@ -175,6 +178,7 @@ class _Play:
         self.progress = progress
         self.made: list[Result] = []
         self.unavailable = 0
+        self.overflowed = 0
         self._in_a_row = 0
 
     async def one(self, index: int, case: Case, live: LiveHarness | None) -> None:
@@ -183,6 +187,7 @@ class _Play:
         trajectory, scores = await rollout(case.task, live, self.policy, seed=seed)
         if self._absent(trajectory):
             return
+        self.overflowed += trajectory.route_reason.startswith(_OVERFLOW)
         result = result_of(index, case, trajectory, scores, seed)
         self.written.write(result, trajectory)
         self.made.append(result)

@@ -15,6 +15,7 @@ from __future__ import annotations
 import asyncio
 import json
 import os
+import re
 import sys
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -26,7 +27,7 @@ from urllib.parse import urlsplit
 
 import openai
 
-from livery.errors import PolicyMalformed, PolicyTimeout, PolicyUnavailable
+from livery.errors import PolicyMalformed, PolicyOverflow, PolicyTimeout, PolicyUnavailable
 from livery.policies import wire
 from livery.policies.grammar import grammar
 from livery.policies.policy import PolicyRequest, PromptMessage, ToolSurface
@@ -41,6 +42,14 @@ _transport = next(
 _TransportError: type[Exception] = sys.modules[_transport].HTTPError
 
 _RETRIED = {408, 409, 425, 429}
+_REFUSED = {400, 413, 422}
+_OVERFLOW_CODES = {"context_length_exceeded", "exceed_context_size_error"}
+"""OpenAI's code, llama.cpp's type. vLLM and SGLang name the context in the message only."""
+_OVERFLOW_WORDS = re.compile(
+    r"(?=.*\b(context (length|size|window)|model length|max_model_len))"
+    r"(?=.*\b(exceed|longer|maximum|only|too (long|large)))",
+    re.IGNORECASE | re.DOTALL,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,6 +128,8 @@ class EndpointPolicy:
                     try:
                         return await self._once(request, began)
                     except (openai.APIError, _TransportError) as error:
+                        if _overflows(error):
+                            raise PolicyOverflow(f"{self.uri}: {_said(error)}") from None
                         fault = error
                     left = request.timeout_s - (time.perf_counter() - began)
                     wait = self._wait(fault, attempt)
@@ -219,6 +230,16 @@ def retry_after_s(value: str | None, now: float) -> float | None:
         return max(0.0, parsedate_to_datetime(value).timestamp() - now)
     except ValueError:
         return None
+
+
+def _overflows(fault: Exception) -> bool:
+    """Whether a server says that the conversation does not fit the model's context, by its status or in its stream."""
+    if not isinstance(fault, openai.APIError) or isinstance(fault, openai.APIConnectionError):
+        return False
+    if isinstance(fault, openai.APIStatusError) and fault.status_code not in _REFUSED:
+        return False
+    codes = {str(fault.code), str(fault.type)}
+    return bool(codes & _OVERFLOW_CODES) or _OVERFLOW_WORDS.search(fault.message) is not None
 
 
 def _said(fault: Exception | None) -> str:

@@ -22,7 +22,7 @@ from typing import Any, cast
 
 import httpx
 
-from livery.errors import InputError, PolicyUnavailable
+from livery.errors import InputError, PolicyOverflow, PolicyUnavailable
 from livery.policies.gguf import read_header
 from livery.policies.model_file import cache_folder
 from livery.policies.wire import END, START, Segment
@@ -159,7 +159,8 @@ class Engine:
             options: fields of llama.cpp's completion request (``n_predict``, ``id_slot``, ``grammar``, ...).
 
         Raises:
-            PolicyUnavailable: the engine refused (a prompt longer than the context, for one).
+            PolicyOverflow: the prompt does not fit the context.
+            PolicyUnavailable: the engine refused for another reason.
         """
         stream = _Stream(self, stop, on_chunk)
         body = {
@@ -196,6 +197,7 @@ class _Stream:
         self._timings: Mapping[str, Any] = {}
         self._first_at = 0.0
         self._fault = ""
+        self._overflow = False
 
     def read(self, chunk: Any) -> bool:
         if not isinstance(chunk, dict):
@@ -204,7 +206,9 @@ class _Stream:
         if self._on_chunk is not None:
             self._on_chunk(event)
         if "error" in event:
-            self._fault = str(event["error"].get("message", event["error"]))
+            error: Mapping[str, Any] = event["error"]
+            self._fault = str(error.get("message", error))
+            self._overflow = error.get("type") == "exceed_context_size_error"
             return True
         self._timings = event.get("timings", self._timings)
         for choice in event.get("choices", ()):
@@ -246,6 +250,8 @@ class _Stream:
         self._ids = None if held is None else [*self._ids, *held]
 
     def result(self) -> Generated:
+        if self._overflow:
+            raise PolicyOverflow(f"the embedded model's context is {self._engine.context}: {self._fault}")
         if self._fault:
             raise PolicyUnavailable(f"the embedded model refused the request: {self._fault}")
         output = int(self._timings.get("predicted_n", 0))

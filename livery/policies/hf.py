@@ -24,7 +24,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
 
-from livery.errors import InputError, PolicyTimeout, PolicyUnavailable
+from livery.errors import InputError, PolicyOverflow, PolicyTimeout, PolicyUnavailable
 from livery.policies import wire
 from livery.policies.hf_loading import (
     ChatTokenizer,
@@ -152,11 +152,10 @@ class HfPolicy:
 
     async def act(self, request: PolicyRequest) -> PolicyTurn:
         prompt = self._prompt(request)
-        room = self._options.context - len(prompt)
+        context = self._options.context
+        room = context - len(prompt)
         if room < 1:
-            raise PolicyUnavailable(
-                f"the conversation has {len(prompt)} tokens, and the context is {self._options.context}"
-            )
+            raise PolicyOverflow(f"the conversation has {len(prompt)} tokens, and the context is {context}")
         seed = secrets.randbits(62) if request.seed is None else request.seed
         generator = torch.Generator()
         # The loop gives one seed for a whole conversation: another stream for each of its turns.

@@ -22,7 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeVar
 
-from livery.errors import InputError, PolicyTimeout, PolicyUnavailable
+from livery.errors import InputError, PolicyOverflow, PolicyTimeout, PolicyUnavailable
 from livery.policies import wire
 from livery.policies.engine import Adapters, Engine, Generated, measured_threads
 from livery.policies.gguf import read_header
@@ -163,6 +163,9 @@ class LlamaCppPolicy:
 
     def _generate(self, request: PolicyRequest, slot: int, stop: threading.Event) -> tuple[tuple[int, ...], Generated]:
         ids = self._prompt(request)
+        room = self._engine.context - len(ids)
+        if room < 1:
+            raise PolicyOverflow(f"the conversation has {len(ids)} tokens, and the context is {self._engine.context}")
         bound = ""
         if self._options.constrained:
             bound = grammar(
@@ -175,12 +178,11 @@ class LlamaCppPolicy:
                 # A call must end within the turn's tokens to be read at all.
                 string_chars=max(16, min(STRING_CHARS, request.max_tokens // 2)),
             )
-        room = self._engine.context - len(ids)
         done = self._engine.generate(
             ids,
             stop,
             id_slot=slot,
-            n_predict=max(1, min(request.max_tokens, room)),
+            n_predict=min(request.max_tokens, room),
             grammar=bound,
             temperature=self._options.temperature,
             top_p=self._options.top_p,

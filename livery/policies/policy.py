@@ -84,7 +84,7 @@ class Policy(Protocol):
         """The next action.
 
         Raises:
-            PolicyTimeout, PolicyUnavailable, PolicyMalformed. Cancellation stops generation promptly.
+            PolicyTimeout, PolicyUnavailable, PolicyOverflow, PolicyMalformed. Cancellation stops generation promptly.
         """
         ...
 

@@ -188,8 +188,12 @@ class Worker:
         if ran.unavailable:
             raise InputError.at(
                 folder,
-                f"{ran.unavailable} tasks are open: the model could not answer (memory, or a conversation longer "
-                f"than context, {config.context}); start the lab again, with a longer context if that was it",
+                f"{ran.unavailable} tasks are open: the model could not answer (memory, for one); start the lab again",
+            )
+        if ran.overflowed:
+            self.say(
+                f"{step.name}: {ran.overflowed} conversations did not fit the context of {config.context} tokens; "
+                "they count as the failures they are"
             )
         summary = summarise(ran.results)
         write_report(folder, runs.read_run(folder), ran.results, summary, suite.size)

@@ -4,7 +4,7 @@ from dataclasses import replace
 import pytest
 from agent_world import LOAD, calls, harness, python_hook, says, skill, tool
 
-from livery.errors import PolicyTimeout, PolicyUnavailable
+from livery.errors import PolicyOverflow, PolicyTimeout, PolicyUnavailable
 from livery.harness.model import Degraded, Feedback, Limits, Section
 from livery.shop.operations import Operation, OperationError, Operations, Outcome
 from livery.shop.registry import shop_operations
@@ -265,6 +265,7 @@ async def test_feedback_comes_by_the_channel_and_in_the_words_of_the_harness(run
     [
         (PolicyTimeout("8 s"), "policy: PolicyTimeout: 8 s"),
         (PolicyUnavailable("refused"), "policy: PolicyUnavailable: refused"),
+        (PolicyOverflow("4100 tokens"), "policy: PolicyOverflow: 4100 tokens"),
     ],
 )
 async def test_a_failing_policy_gives_the_degraded_route(run, error, reason):

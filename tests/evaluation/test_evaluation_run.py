@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from livery.errors import InputError, PolicyUnavailable
+from livery.errors import InputError, PolicyOverflow, PolicyUnavailable
 from livery.evaluation import run as runs
 from livery.evaluation.results import RESULTS, TRAJECTORIES, Result, read_results
 from livery.evaluation.suites import SUITES
@@ -173,6 +173,17 @@ async def test_a_few_that_were_missed_are_played_by_the_next_start(english: Harn
     assert (once.unavailable, len(once.results)) == (3, 0)
     gone.absent = False
     assert len((await play("t1", english, gone, tmp_path, 3)).results) == 3
+
+
+async def test_conversations_beyond_the_context_are_scored_as_failures(english: Harness, tmp_path: Path):
+    class Overflows(Recording):
+        async def act(self, request: PolicyRequest) -> PolicyTurn:
+            raise PolicyOverflow("5000 tokens, and the context is 4096")
+
+    ran = await play("t1", english, Overflows(), tmp_path, runs.GIVE_UP + 3)
+    assert (len(ran.results), ran.unavailable, ran.overflowed) == (runs.GIVE_UP + 3, 0, runs.GIVE_UP + 3)
+    assert {r.route for r in ran.results} <= {"degraded", "silent"}
+    assert not any(r.scores.full for r in ran.results)
 
 
 def test_damaged_results_are_all_named(tmp_path: Path):

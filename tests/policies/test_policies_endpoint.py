@@ -9,7 +9,7 @@ from jsonschema import Draft202012Validator
 from policies_requests import MESSAGES, TOOLS, request
 from policies_stub_server import chunk, cut, says, serving, stall, status, stream
 
-from livery.errors import PolicyMalformed, PolicyTimeout, PolicyUnavailable
+from livery.errors import PolicyMalformed, PolicyOverflow, PolicyTimeout, PolicyUnavailable
 from livery.policies import wire
 from livery.policies.endpoint import EndpointOptions, EndpointPolicy, retry_after_s
 from livery.policies.policy import PromptMessage
@@ -208,6 +208,52 @@ async def test_a_refusal_is_final(opened, code, monkeypatch):
             await opened(stub.url).act(request())
     assert "sk-secret" not in str(caught.value)
     assert len(stub.seen) == 1
+
+
+OVERFLOWS = {
+    "openai": {
+        "message": "Please reduce the length.",
+        "type": "invalid_request_error",
+        "code": "context_length_exceeded",
+    },
+    "llama.cpp": {"message": "try increasing it", "type": "exceed_context_size_error", "code": 400},
+    "vllm": {"message": "This model's maximum context length is 4096 tokens. Your request has 5000 input tokens."},
+    "sglang": {"message": "The input (5000 tokens) is longer than the model's context length (4096 tokens)."},
+}
+
+
+@pytest.mark.parametrize("server", OVERFLOWS)
+@pytest.mark.parametrize("streamed", [False, True])
+async def test_a_conversation_beyond_the_servers_context_fails_at_once(opened, server, streamed):
+    body = {"error": OVERFLOWS[server]}
+
+    async def refusal(exchange):
+        await exchange.whole(400, json.dumps(body).encode())
+
+    async with serving(stream(body) if streamed else refusal) as stub:
+        with pytest.raises(PolicyOverflow):
+            await opened(stub.url).act(request())
+    assert len(stub.seen) == 1
+
+
+@pytest.mark.parametrize(
+    "message", ["the field context length is unknown", "too long a model name", "maximum of 4 stops"]
+)
+async def test_other_refusals_are_no_overflow(opened, message):
+    async def refusal(exchange):
+        await exchange.whole(400, json.dumps({"error": {"message": message}}).encode())
+
+    async with serving(refusal) as stub:
+        with pytest.raises(PolicyUnavailable, match=message):
+            await opened(stub.url).act(request())
+
+
+async def test_a_busy_server_that_speaks_of_its_context_is_asked_again(opened):
+    async def busy(exchange):
+        await exchange.whole(429, b'{"error": {"message": "maximum context length budget in use"}}')
+
+    async with serving(busy, says("fine")) as stub:
+        assert (await opened(stub.url).act(request())).text == "fine"
 
 
 async def test_a_server_that_is_not_there(opened, waits):

@@ -10,7 +10,7 @@ import torch
 from policies_requests import MESSAGES, request
 from policies_tiny_model import byte_tokenizer, chat_tokenizer, tiny_llama
 
-from livery.errors import InputError, PolicyUnavailable
+from livery.errors import InputError, PolicyOverflow, PolicyUnavailable
 from livery.policies import hf, open_policy, wire
 from livery.policies.hf import HfOptions, HfPolicy
 from livery.policies.hf_loading import ChatTokenizer, load_model, load_tokenizer, weights_digest
@@ -161,10 +161,16 @@ async def test_generating_leaves_a_model_in_training_as_it_was(tokenizer):
     assert model.training
 
 
-async def test_a_prompt_beyond_the_context_and_a_closed_policy_are_unavailable(tokenizer):
+async def test_a_conversation_beyond_the_context_fails_and_a_shorter_one_goes_on(tokenizer):
     policy = HfPolicy(tiny_llama(), tokenizer, HfOptions(context=64))
-    with pytest.raises(PolicyUnavailable, match="context is 64"):
+    with pytest.raises(PolicyOverflow, match="context is 64"):
         await policy.act(request())
+    assert (await policy.act(request(asked("")[1:], max_tokens=3))).usage.output > 0
+    await policy.aclose()
+
+
+async def test_a_closed_policy_is_unavailable(tokenizer):
+    policy = HfPolicy(tiny_llama(), tokenizer, HfOptions(context=64))
     await policy.aclose()
     with pytest.raises(PolicyUnavailable, match="closed"):
         await policy.act(request(asked("")[1:]))

@@ -11,7 +11,7 @@ import pytest
 from jsonschema import Draft202012Validator
 from policies_requests import MESSAGES, TOOLS, request
 
-from livery.errors import InputError, PolicyTimeout, PolicyUnavailable
+from livery.errors import InputError, PolicyOverflow, PolicyTimeout, PolicyUnavailable
 from livery.policies import wire
 from livery.policies.engine import Engine, measured_threads, quickest_threads
 from livery.policies.gguf import Vocabulary, read_header
@@ -157,10 +157,18 @@ async def test_warming_leaves_only_the_rest_to_pay_for(embedded, engine):
     assert turn.usage.cached >= len(engine.encode(wire.segments(system))) - 1
 
 
-async def test_a_prompt_longer_than_the_context_is_refused_with_its_reason(embedded):
+async def test_a_conversation_longer_than_the_context_is_refused_with_its_reason(embedded, engine):
     long = (PromptMessage(role="system", content="1 " * 4000),)
-    with pytest.raises(PolicyUnavailable, match="context"):
+    with pytest.raises(PolicyOverflow, match=rf"tokens, and the context is {engine.context}"):
         await embedded.act(request(long))
+    assert (await embedded.act(request(max_tokens=1))).usage.output == 1
+
+
+def test_the_engine_tells_a_prompt_that_does_not_fit_from_other_refusals(engine):
+    with pytest.raises(PolicyOverflow, match="exceed"):
+        engine.generate(engine.encode([Segment("1 " * 4000)]), threading.Event(), n_predict=1)
+    with pytest.raises(PolicyUnavailable, match="grammar"):
+        engine.generate(engine.encode([Segment("1")]), threading.Event(), n_predict=1, grammar="root ::= (")
 
 
 async def test_special_tokens_in_chat_are_plain_text(embedded, engine):
