@@ -124,6 +124,27 @@ def segments_of(rollout: Tensor, kind: Tensor, advantages: Tensor) -> Segments:
     )
 
 
+def kinds_of_predictions(written: Sequence[Sequence[bool]], kinds: Sequence[Sequence[int]]) -> Tensor:
+    """The kind of each prediction of a packed batch, in the order of `livery.training.packing.collate(per_row=True)`.
+
+    Args:
+        written: for each row, for each of its ids, whether the policy wrote it (`TokenRow.written`).
+        kinds: for each row, for each of its ids, the `Kind` of the turn that it stands in. What it is where nothing was
+            written does not matter.
+
+    Returns:
+        (predictions,) long
+
+    Raises:
+        ValueError: rows of unequal number or length.
+    """
+    flat: list[int] = []
+    for mask, row in zip(written, kinds, strict=True):
+        # A row's first id is read, never predicted.
+        flat += [kind for own, kind in list(zip(mask, row, strict=True))[1:] if own]
+    return torch.tensor(flat, dtype=torch.long)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Terms:
     """What each segment of a batch gave, without graph: (segments,) each. `summarise` turns them into a log's lines."""
