@@ -33,12 +33,12 @@ from livery.policies.hf_loading import (
     partial_layers,
     weights_digest,
 )
-from livery.policies.hf_prefixes import WORTH, KeyValues, Prefixes, common, sharing
+from livery.policies.hf_prefixes import WORTH, Prefixes, common, sharing
+from livery.policies.hf_slots import Slots
 from livery.policies.policy import PolicyRequest, PromptMessage
 from livery.types import PolicyTurn, Timing, TokenTrace, Usage
 
 torch: Any = importlib.import_module("torch")
-DynamicCache: Any = importlib.import_module("transformers").DynamicCache
 Tensor = Any
 
 
@@ -290,11 +290,10 @@ class HfPolicy:
 
 
 class _Decoder:
-    """The batch: rows, and their keys and values padded on the left to one length.
+    """The batch: rows, and their keys and values in `Slots`.
 
-    Columns of padding may stand between what was known of a row and what was new to it. They are masked, and
-    positions count only real tokens, so that a row's result does not depend on its neighbours beyond
-    rounding.
+    Columns of padding are masked, and positions count only real tokens, so that a row's result does not depend
+    on its neighbours beyond rounding.
     """
 
     def __init__(self, model: Any, tokenizer: ChatTokenizer, options: HfOptions) -> None:
@@ -311,17 +310,15 @@ class _Decoder:
         self._options = options
         self._prefixes = Prefixes(options.prefix_mib << 20)
         self.rows: list[_Row] = []
-        self._cache: KeyValues = []
-        """A pair of (rows, heads, columns, head size) a layer."""
-        self._mask: Tensor = None
-        """(rows, columns), 1 where a column is a row's own token."""
+        self._slots = Slots()
+        """Of ``rows``, in their order."""
         self.halt = threading.Event()
 
     def forget(self) -> None:
         self._prefixes.clear()
 
     def drop(self) -> None:
-        self.rows, self._cache, self._mask = [], [], None
+        self.rows, self._slots = [], Slots()
 
     def step(self, new: list[_Row]) -> list[_Row]:
         """Let ``new`` in, or else sample one token for each row. Returns the rows that ended."""
@@ -345,7 +342,7 @@ class _Decoder:
             ids = torch.tensor([[row.ids[-1]] for row in self.rows])
             lengths = [len(row.prompt) + len(row.ids) - 1 for row in self.rows]
             real = torch.ones(len(self.rows), 1, dtype=torch.long)
-            self._sample(self._forward(ids, real, lengths), self.rows)
+            self._sample(self._forward(self._slots, ids, real, lengths), self.rows)
         return [*ended, *gone, *self._leave([row for row in self.rows if self._ended(row)])]
 
     def _over(self, row: _Row) -> bool:
@@ -359,7 +356,6 @@ class _Decoder:
 
     def _admit(self, new: list[_Row]) -> None:
         now = time.perf_counter()
-        running, stacks = self.rows, self._split()
         for row in new:
             row.taken_at = now
         for group in sharing([row.prompt for row in new]):
@@ -367,14 +363,14 @@ class _Decoder:
         known = [self._prefixes.longest(row.prompt, len(row.prompt) - 1) for row in new]
         for row, (length, _) in zip(new, known, strict=True):
             row.cached = length
-        self.rows = new
-        self._stack([kv for _, kv in known], [length for length, _ in known])
-        logits = self._read([row.prompt[row.cached :] for row in new], [row.cached for row in new])
+        slots = Slots.of([kv for _, kv in known], [length for length, _ in known])
+        logits = self._read(slots, [row.prompt[row.cached :] for row in new], [row.cached for row in new])
         self._sample(logits, new)
-        if running:
-            stacks += self._split()
-            self.rows = [*running, *new]
-            self._stack(stacks, [kv[0][0].shape[1] for kv in stacks])
+        if self.rows:
+            self._slots.join(slots)
+        else:
+            self._slots = slots
+        self.rows = [*self.rows, *new]
 
     def _evaluate_shared(self, prompts: list[tuple[int, ...]]) -> None:
         """Compute the common beginning of prompts once, and keep it."""
@@ -383,20 +379,19 @@ class _Decoder:
         have, kv = self._prefixes.longest(prompts[0], length)
         if length - have < WORTH or not self._prefixes.limit:
             return
-        self._stack([kv], [have])
-        self._read([prompts[0][have:length]], [have])
-        [whole] = self._split()
-        self._prefixes.keep(prompts[0][:length], whole)
+        slots = Slots.of([kv], [have])
+        self._read(slots, [prompts[0][have:length]], [have])
+        self._prefixes.keep(prompts[0][:length], slots.row(0))
 
-    def _read(self, ids: list[tuple[int, ...]], lengths: list[int]) -> Tensor:
+    def _read(self, slots: Slots, ids: list[tuple[int, ...]], lengths: list[int]) -> Tensor:
         """Evaluate the rows' new ids, padded on the left. Returns logits after the last (rows,
         vocabulary)."""
         most = max(len(i) for i in ids)
         padded = torch.tensor([[self._tokenizer.pad] * (most - len(i)) + list(i) for i in ids])
         real = torch.tensor([[0] * (most - len(i)) + [1] * len(i) for i in ids])
-        return self._forward(padded, real, lengths)
+        return self._forward(slots, padded, real, lengths)
 
-    def _forward(self, ids: Tensor, real: Tensor, lengths: list[int]) -> Tensor:
+    def _forward(self, slots: Slots, ids: Tensor, real: Tensor, lengths: list[int]) -> Tensor:
         """
         Args:
             ids: (rows, new columns).
@@ -404,20 +399,17 @@ class _Decoder:
             lengths: tokens of each row that are known already.
         """
         device = self._model.device
-        self._mask = torch.cat([self._mask, real], dim=1) if self._mask is not None else real
+        mask = slots.extend(real)
         positions = (torch.tensor(lengths)[:, None] + real.cumsum(1) - 1).clamp(min=0)
-        cache = DynamicCache()
-        for layer, (keys, values) in enumerate(self._cache):
-            cache.update(keys, values, layer)
         out = self._model(
             input_ids=ids.to(device),
-            attention_mask=self._mask.to(device),
+            attention_mask=mask.to(device),
             position_ids=positions.to(device),
-            cache=cache,
+            cache=slots.cache,
             use_cache=True,
             logits_to_keep=1,
         )
-        self._cache = [(layer.keys, layer.values) for layer in cache.layers]
+        slots.computed(mask)
         return out.logits[:, -1].float().cpu()
 
     def _sample(self, logits: Tensor, rows: list[_Row]) -> None:
@@ -445,51 +437,21 @@ class _Decoder:
             return int(order[torch.multinomial(ordered, 1, generator=generator)])
         return int(torch.multinomial(shares, 1, generator=generator))
 
-    # ------------------------------------------------------------------------------- keys and values
-
-    def _split(self) -> list[KeyValues]:
-        """Each row's own keys and values, without padding; the batch is empty then."""
-        out = [self._row(i) for i in range(self._mask.shape[0])] if self._cache else []
-        self._cache, self._mask = [], None
-        return out
-
-    def _row(self, i: int) -> KeyValues:
-        own = self._mask[i].bool().to(self._cache[0][0].device)
-        return [(k[i][:, own], v[i][:, own]) for k, v in self._cache]
-
-    def _stack(self, parts: Sequence[KeyValues | None], lengths: list[int]) -> None:
-        most = max(lengths)
-        self._cache, self._mask = [], None
-        if most == 0:
-            return
-        shape = next(part for part in parts if part)
-        for layer, (sample, _) in enumerate(shape):
-            heads, _, size = sample.shape
-            keys = sample.new_zeros(len(parts), heads, most, size)
-            values = torch.zeros_like(keys)
-            for i, (part, length) in enumerate(zip(parts, lengths, strict=True)):
-                if part and length:
-                    keys[i, :, most - length :] = part[layer][0][:, :length]
-                    values[i, :, most - length :] = part[layer][1][:, :length]
-            self._cache.append((keys, values))
-        self._mask = torch.tensor([[0] * (most - length) + [1] * length for length in lengths])
-
     def _leave(self, rows: list[_Row]) -> list[_Row]:
         """Take rows out of the batch; what was read of them is kept as a prefix."""
         if not rows:
             return []
-        stay = [i for i, row in enumerate(self.rows) if row not in rows]
-        if self._prefixes.limit:
-            for i, row in enumerate(self.rows):
-                if row in rows:
-                    self._prefixes.keep(row.read if row.ids else row.prompt, self._row(i))
-        self.rows = [self.rows[i] for i in stay]
-        if stay:
-            self._mask = self._mask[stay]
-            # Columns that are padding in every row that stays.
-            used = self._mask.any(dim=0)
-            self._mask = self._mask[:, used]
-            self._cache = [(k[stay][:, :, used], v[stay][:, :, used]) for k, v in self._cache]
-        else:
-            self._cache, self._mask = [], None
+        # From the end: a row that leaves gives its place to the last one.
+        for i in reversed(range(len(self.rows))):
+            row = self.rows[i]
+            if row not in rows:
+                continue
+            if self._prefixes.limit:
+                self._prefixes.keep(row.read if row.ids else row.prompt, self._slots.row(i))
+            self._slots.leave(i)
+            last = self.rows.pop()
+            if i < len(self.rows):
+                self.rows[i] = last
+        if not self.rows:
+            self._slots = Slots()
         return rows

@@ -91,9 +91,9 @@ async def test_a_shared_prompt_is_read_once(policy, monkeypatch):
     read = []
     forward = policy._decoder._forward
 
-    def counted(ids, real, lengths):
+    def counted(slots, ids, real, lengths):
         read.append(int(real.sum()))
-        return forward(ids, real, lengths)
+        return forward(slots, ids, real, lengths)
 
     monkeypatch.setattr(policy._decoder, "_forward", counted)
     group = await asyncio.gather(*(policy.act(request(seed=i, max_tokens=2)) for i in range(8)))
