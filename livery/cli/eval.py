@@ -59,6 +59,7 @@ def run(
     from livery.evaluation import run as runs
     from livery.evaluation.report import write_report
     from livery.evaluation.results import Result
+    from livery.evaluation.robustness_figures import robustness
     from livery.evaluation.statistics import summarise
     from livery.evaluation.suites import suite_named
 
@@ -117,6 +118,7 @@ def run(
         "tasks": summary.n,
         "of": chosen.size,
         **{m: e.to_json() for m, e in summary.measures.items()},
+        **(robust.brief() if (robust := robustness(ran.results)) else {}),
         "routes": dict(summary.routes),
         "resumed": ran.resumed,
         "unavailable": ran.unavailable,

@@ -16,6 +16,7 @@ from typing import Any, Final, TypeVar
 from jinja2 import Environment, PackageLoader, StrictUndefined
 
 from livery.evaluation.results import Result
+from livery.evaluation.robustness_figures import robustness
 from livery.evaluation.statistics import (
     DRAWS,
     FEW,
@@ -41,6 +42,7 @@ TITLES: Final[Mapping[str, str]] = {
     "effectiveness": "Effectiveness",
     "tool_rationality": "Tool rationality",
     "skill_selection": "Skill selection",
+    "kind": "By kind",
     "intent": "By intent",
     "tag": "By tag",
     "dimension": "By dimension of the variant",
@@ -108,12 +110,14 @@ def write_report(out: Path, run: Mapping[str, Any], results: Sequence[Result], s
         lost=lost[:SHOWN],
         lost_count=len(lost),
         weights=data["weights"],
+        robust=robustness(results),
     )
     _write(out / REPORT_HTML, page)
 
 
 def run_json(run: Mapping[str, Any], results: Sequence[Result], summary: Summary, size: int) -> dict[str, Any]:
     """A run for programs."""
+    robust = robustness(results)
     return {
         "schema": "livery.report/1",
         "run": dict(run),
@@ -122,6 +126,7 @@ def run_json(run: Mapping[str, Any], results: Sequence[Result], summary: Summary
         "weights": sorted({r.weights for r in results if r.weights}),
         **{m: summary.measures[m].to_json() for m in MEASURES},
         "bootstrap": {"draws": DRAWS, "level": 95, "unit": "task"},
+        **({"robustness": robust.to_json()} if robust else {}),
         "slices": {
             kind: [
                 {

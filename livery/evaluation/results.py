@@ -36,6 +36,8 @@ class Result(Frozen):
     scores: Scores
     intents: tuple[str, ...] = ()
     tags: tuple[str, ...] = ()
+    kind: str = ""
+    """Of a set that has kinds: what the case tried."""
     operators: tuple[str, ...] = ()
     dimensions: tuple[str, ...] = ()
     records: tuple[dict[str, Any], ...] = ()
@@ -72,6 +74,7 @@ def result_of(index: int, case: Case, trajectory: Trajectory, scores: Scores, se
         scores=scores,
         intents=tuple(dict.fromkeys(str(a.intent) for a in task.asked)),
         tags=task.tags,
+        kind=case.kind,
         operators=case.operators,
         dimensions=case.dimensions,
         records=tuple(r.model_dump(mode="json") for r in case.variant.records) if case.variant else (),

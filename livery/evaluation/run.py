@@ -24,7 +24,7 @@ from livery.harness.model import Harness
 from livery.policies.open import open_policy
 from livery.policies.policy import Policy
 from livery.simulator.oracle import OraclePolicy
-from livery.simulator.rollout import live_of, rollout
+from livery.simulator.rollout import OPERATIONS, live_of, rollout
 from livery.types import Trajectory
 
 RUN: Final = "run.json"
@@ -184,7 +184,8 @@ class _Play:
     async def one(self, index: int, case: Case, live: LiveHarness | None) -> None:
         live = live or live_of(case.harness, patience_s=self.recipe.patience_s)
         seed = seed_of(self.recipe.seed, case.task.id)
-        trajectory, scores = await rollout(case.task, live, self.policy, seed=seed)
+        operations = case.operations or OPERATIONS
+        trajectory, scores = await rollout(case.task, live, self.policy, seed=seed, operations=operations)
         if self._absent(trajectory):
             return
         self.overflowed += trajectory.route_reason.startswith(_OVERFLOW)

@@ -24,7 +24,7 @@ from livery.errors import InputError
 from livery.evaluation.results import Result
 
 MEASURES: Final = ("avg", "accuracy", "effectiveness", "tool_rationality", "skill_selection")
-SLICES: Final = ("intent", "tag", "dimension", "operator", "route")
+SLICES: Final = ("kind", "intent", "tag", "dimension", "operator", "route")
 DRAWS: Final = 2000
 LEVEL: Final = 0.95
 FEW: Final = 30
@@ -214,6 +214,7 @@ def summarise(results: Sequence[Result], *, seed: int = 0, draws: int = DRAWS) -
 def grouped(results: Sequence[Result], kind: str) -> dict[str, list[int]]:
     """Places of the results of each slice of a kind, the largest first; a result may stand in several."""
     members: Mapping[str, Callable[[Result], Iterable[str]]] = {
+        "kind": lambda r: (r.kind,) if r.kind else (),
         "intent": lambda r: r.intents,
         "tag": lambda r: r.tags,
         "dimension": lambda r: r.dimensions,
@@ -267,7 +268,7 @@ def compare(a: Sequence[Result], b: Sequence[Result], *, seed: int = 0, draws: i
     mine, theirs = points(left), points(right)
     slices: list[SliceDifference] = []
     worn = right if any(r.operators for r in right) else left
-    for kind in ("intent", "tag", "dimension", "operator"):
+    for kind in ("kind", "intent", "tag", "dimension", "operator"):
         for name, rows in grouped(worn, kind).items():
             x, y = mine["avg"][rows], theirs["avg"][rows]
             found = difference(x, y, seed=seed, draws=draws)

@@ -23,8 +23,10 @@ import yaml
 from livery.augment.operators import DIMENSIONS, Dimension, Variant, registered
 from livery.augment.sampling import sample_variant
 from livery.errors import InputError
+from livery.evaluation import robustness
 from livery.harness.digest import harness_digest
 from livery.harness.model import Harness
+from livery.shop.operations import Operations
 from livery.simulator.task import Task, WorldRef
 from livery.simulator.task_sets import digest
 from livery.simulator.tasks import make_task
@@ -55,7 +57,11 @@ class Case:
     task: Task
     harness: Harness
     variant: Variant | None = None
-    """How the harness was made; None: it is the base itself."""
+    """How the harness was made; None: it is the base itself, or made otherwise."""
+    kind: str = ""
+    """Of a set that has kinds: what this case tries."""
+    operations: Operations | None = None
+    """What the shop's operations are for this case; None: what they are."""
 
     @property
     def operators(self) -> tuple[str, ...]:
@@ -202,7 +208,7 @@ SUITES: Final[Mapping[str, Suite]] = {
     suite.name: suite
     for language in _LANGUAGES
     for suite in (_t1(language), _t2(language), *(_t2(language, d) for d in DIMENSIONS))
-}
+} | {suite.name: suite for suite in robustness.suites()}
 
 
 def suite_named(name: str) -> Suite:
@@ -258,6 +264,8 @@ def made(
             if suite.language == language and suite.dimensions:
                 found[suite.name] = variants_digest(suite.wear(task, base) for task in tasks)
                 progress(suite.name)
+        found.update(robustness.pins(language, base, min(n, robustness.SIZE)))
+        progress("t3")
     return found
 
 
