@@ -63,7 +63,7 @@ async def rollout(
     sleep: Sleep = no_sleep,
     info: Mapping[str, Any] | None = None,
 ) -> tuple[Trajectory, Scores]:
-    """Play one task.
+    """Play one task and score it.
 
     Args:
         seed: for policies that sample, and for the oracle's choices.
@@ -75,6 +75,21 @@ async def rollout(
         The trajectory and what it earned. Nothing is raised for what policy, hooks or tools do.
     """
     live = live_of(harness)
+    trajectory = await play(task, live, policy, seed=seed, operations=operations, sleep=sleep, info=info)
+    return trajectory, verify(task, trajectory, live.harness, catalogue=world_of(task.world).catalogue)
+
+
+async def play(
+    task: Task,
+    live: LiveHarness,
+    policy: Policy,
+    *,
+    seed: int | None = None,
+    operations: Operations = OPERATIONS,
+    sleep: Sleep = no_sleep,
+    info: Mapping[str, Any] | None = None,
+) -> Trajectory:
+    """`rollout` without the scores."""
     catalogue = world_of(task.world).catalogue
     agent = Agent(
         policy=policy,
@@ -83,8 +98,7 @@ async def rollout(
         clock=lambda: task.request.created_at,
     )
     told = {"task": task, "harness": live.harness, **(info or {})}
-    trajectory = await agent.answer(task.request, live, seed=seed, info=told)
-    return trajectory, verify(task, trajectory, live.harness, catalogue=catalogue)
+    return await agent.answer(task.request, live, seed=seed, info=told)
 
 
 async def rollouts(
