@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 from pathlib import Path
 from typing import Annotated, Any
@@ -34,7 +35,7 @@ def run(
         bool, typer.Option("--force", help="Delete and redo steps whose recipe has changed, and what starts from them.")
     ] = False,
     publish: Annotated[
-        bool, typer.Option("--publish", help="At the end write docs/results/lab.md and .json (full profile only).")
+        bool, typer.Option("--publish", help="At the end write the table to docs/results/ (not of the smoke profile).")
     ] = False,
     plan: Annotated[bool, typer.Option("--plan", help="Only say what would be done and how long it takes.")] = False,
     threads: Annotated[int, typer.Option(min=0, help="Of the CPU; 0: as torch chooses.")] = 1,
@@ -80,7 +81,7 @@ def run(
     if publish:
         from livery.training.lab_table import publish as published_to
 
-        published = [str(p) for p in published_to(folder, _RESULTS, profile=profile)]
+        published = [str(p) for p in published_to(folder / "table", _RESULTS, profile=profile)]
     print(
         json.dumps(
             {
@@ -95,6 +96,26 @@ def run(
             }
         )
     )
+
+
+@app.command()
+def table(
+    folder: Annotated[Path, typer.Argument(help="Folder of `livery lab run`.")],
+    publish: Annotated[bool, typer.Option("--publish", help="Write it to docs/results/ too.")] = False,
+) -> None:
+    """The table of what is finished by now, with the names of what is not. The last line is JSON."""
+    from livery.training import lab as labs
+    from livery.training.lab_table import TABLE_MD, write_table
+    from livery.training.lab_table import publish as published_to
+
+    profile, config, _, sources = labs.read_lab(folder)
+    # Of all arms: the last start may have asked for some.
+    last = labs.steps_of(config, sources=sources)[-1]
+    step = dataclasses.replace(last, name="table-now")
+    data = write_table(folder, step, config, profile=profile)
+    print((folder / step.name / TABLE_MD).read_text(encoding="utf-8"))
+    published = [str(p) for p in published_to(folder / step.name, _RESULTS, profile=profile)] if publish else []
+    print(json.dumps({"out": str(folder / step.name), "unfinished": data["unfinished"], "published": published}))
 
 
 @app.command()

@@ -93,6 +93,8 @@ class LabConfig(Frozen):
     """Names of `livery.evaluation.suites`."""
     limit: int = Field(default=0, ge=0)
     """First tasks of each set; 0: all."""
+    limits: Mapping[str, int] = Field(default_factory=dict[str, int])
+    """By set, where it is another number."""
     base_share: float = Field(default=0.2, ge=0, le=1)
     strength: float = Field(default=0.5, ge=0, le=1)
     tasks_a_variant: int = Field(default=5, ge=1)
@@ -121,10 +123,14 @@ class LabConfig(Frozen):
             raise ValueError(f"arms that stand twice: {', '.join(twice)}")
         for name in self.suites:
             suite_named(name)
-        odd = sorted({s for a in self.arms for s in a.suites} - {*self.suites})
+        odd = sorted({*self.limits, *(s for a in self.arms for s in a.suites)} - {*self.suites})
         if odd:
-            raise ValueError(f"sets of arms that are not the lab's: {', '.join(odd)}")
+            raise ValueError(f"sets of arms or limits that are not the lab's: {', '.join(odd)}")
         return self
+
+    def limit_of(self, suite: str) -> int:
+        """First tasks of a set; 0: all."""
+        return self.limits.get(suite, self.limit)
 
     def suites_of(self, arm: Arm) -> tuple[str, ...]:
         return arm.suites or self.suites
@@ -273,8 +279,13 @@ def _eval(config: LabConfig, arm: str, seed: int, suite: str, worn: Mapping[str,
         name=f"eval-{arm}-s{seed}-{suite}" if trained else f"eval-{arm}-{suite}",
         kind="eval",
         needs=("base", *((f"sft-{arm}-s{seed}",) if trained else ())),
-        settings={**_settings(config, "limit", "batch", "patience_s", "context", "lora_rank"), **worn, "suite": suite},
-        units=min(config.limit or suite_named(suite).size, suite_named(suite).size),
+        settings={
+            **_settings(config, "batch", "patience_s", "context", "lora_rank"),
+            **worn,
+            "limit": config.limit_of(suite),
+            "suite": suite,
+        },
+        units=min(config.limit_of(suite) or suite_named(suite).size, suite_named(suite).size),
         arm=arm,
         seed=seed,
         suite=suite,

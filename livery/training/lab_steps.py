@@ -177,7 +177,7 @@ class Worker:
                     self.harness,
                     policy,
                     folder,
-                    limit=config.limit,
+                    limit=config.limit_of(step.suite),
                     concurrency=config.batch,
                     progress=done,
                 )

@@ -7,9 +7,11 @@ be a guess.
 
 from __future__ import annotations
 
+import importlib
 import json
 import shutil
 from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,24 +21,36 @@ from livery.errors import InputError
 from livery.evaluation.results import Result, read_results
 from livery.evaluation.statistics import Floats, difference, estimate, points
 from livery.training.lab import BASE, LabConfig, Step, done_of
+from livery.training.run_card import machine
 
 TABLE_JSON: Final = "lab.json"
 TABLE_MD: Final = "lab.md"
+PICTURE: Final = "lab.png"
 MEASURES: Final = ("avg", "accuracy", "effectiveness", "tool_rationality", "skill_selection")
 _HEADS: Final = ("AVG", "accuracy", "effectiveness", "tools", "skill")
 _FIRST: Final = "t1"
 
 
 def write_table(out: Path, step: Step, config: LabConfig, *, profile: str) -> dict[str, Any]:
-    """Write both files into the step's folder and return what the JSON holds."""
-    runs = {name: read_results(out / name / "run") for name in step.needs}
+    """Write the table into the step's folder and return what the JSON holds. What is not finished is left out, and
+    named."""
+    done = [name for name in step.needs if done_of(out / name)]
+    if not done:
+        raise InputError.at(out, "no evaluation is finished; there is nothing to tabulate", code="lab-table")
+    runs = {name: read_results(out / name / "run") for name in done}
     data = table(runs, config, profile=profile)
+    data["unfinished"] = [name for name in step.needs if name not in runs]
+    data["date"] = datetime.now(UTC).date().isoformat()
+    data["machine"] = machine()
+    data["picture"] = PICTURE if profile == "full" else f"lab-{profile}.png"
     data["training"] = {
         f"{a.name}-s{s}": done_of(out / f"sft-{a.name}-s{s}")["facts"]
         for a in config.arms
         for s in config.seeds_of(a)
         if done_of(out / f"sft-{a.name}-s{s}")
     }
+    (out / step.name).mkdir(parents=True, exist_ok=True)
+    picture(data, out / step.name / PICTURE)
     (out / step.name / TABLE_JSON).write_text(json.dumps(data, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     (out / step.name / TABLE_MD).write_text(as_markdown(data), encoding="utf-8")
     return data
@@ -120,8 +134,11 @@ def as_markdown(data: Mapping[str, Any]) -> str:
     lines = [
         "# The lab",
         "",
-        f"Profile `{data['profile']}`, written by `livery lab run`.",
+        f"`livery lab run --profile {data['profile']}`, {data.get('date', '')}; {data.get('machine', '')}.",
         "Points, with 95 % bootstrap intervals over tasks; seeds averaged task by task.",
+        "",
+        *_unfinished(data),
+        f"![effectiveness]({data.get('picture', PICTURE)})",
         "",
         "## Scores",
         "",
@@ -159,6 +176,37 @@ def as_markdown(data: Mapping[str, Any]) -> str:
     return "\n".join(lines) + "\n"
 
 
+def _unfinished(data: Mapping[str, Any]) -> list[str]:
+    left: list[str] = data.get("unfinished", [])
+    return [f"**Not finished, and not in the tables:** {', '.join(left)}.", ""] if left else []
+
+
+def picture(data: Mapping[str, Any], path: Path) -> None:
+    """Bars of effectiveness, with intervals: a group for each set, an arm each in it."""
+    matplotlib: Any = importlib.import_module("matplotlib")
+    matplotlib.use("Agg")
+    pyplot: Any = importlib.import_module("matplotlib.pyplot")
+    arms: dict[str, Any] = data["arms"]
+    suites = [s for s in data["tasks"] if any(s in found for found in arms.values())]
+    figure, axes = pyplot.subplots(figsize=(1.5 + 1.4 * len(suites), 3.6), layout="constrained")
+    width = 0.8 / len(arms)
+    for i, (arm, found) in enumerate(arms.items()):
+        places = [k for k, s in enumerate(suites) if s in found]
+        ones = [found[suites[k]]["measures"]["effectiveness"] for k in places]
+        values = [e["value"] for e in ones]
+        errors = [[e["value"] - e["low"] for e in ones], [e["high"] - e["value"] for e in ones]]
+        axes.bar(
+            [k + (i - (len(arms) - 1) / 2) * width for k in places], values, width, yerr=errors, capsize=2, label=arm
+        )
+    axes.set_xticks(range(len(suites)), [s.replace("t2-", "t2\n").replace("-", "\n") for s in suites], fontsize=8)
+    axes.set_ylim(0, 100)
+    axes.set_ylabel("effectiveness, points")
+    axes.legend(fontsize=8, frameon=False, ncols=len(arms), loc="upper center", bbox_to_anchor=(0.5, 1.14))
+    axes.spines[["top", "right"]].set_visible(False)
+    figure.savefig(path, dpi=110)
+    pyplot.close(figure)
+
+
 def _difference(d: Mapping[str, Any]) -> str:
     share = _estimate(d["kept_percent"]) if d["kept_percent"] else "–"
     return f"{d['value']:+.1f} ({d['low']:+.1f} to {d['high']:+.1f}) | {share}"
@@ -168,15 +216,23 @@ def _estimate(e: Mapping[str, Any]) -> str:
     return f"{e['value']:.1f} ({e['low']:.1f} to {e['high']:.1f})"
 
 
-def publish(out: Path, to: Path, *, profile: str) -> list[Path]:
-    """Copy the table where results are kept.
+def publish(table: Path, to: Path, *, profile: str) -> list[Path]:
+    """Copy a table where results are kept: Markdown and JSON to the folder, the picture beside them.
+
+    Args:
+        table: the folder that `write_table` wrote.
 
     Raises:
-        InputError: there is no table, or its profile is not the full one: figures of others mean nothing.
+        InputError: there is no table, or its profile is the one that only shows that every step runs.
     """
-    if profile != "full":
-        raise InputError.at(out, f"found the profile {profile!r}; only a full run is published", code="lab-publish")
-    if not done_of(out / "table"):
-        raise InputError.at(out, "the table is not finished; run the lab to its end first", code="lab-publish")
+    if profile == "smoke":
+        raise InputError.at(table, f"found the profile {profile!r}: its figures mean nothing", code="lab-publish")
+    if not (table / TABLE_JSON).is_file():
+        raise InputError.at(table, "no table here; run the lab to its end, or `livery lab table`", code="lab-publish")
     to.mkdir(parents=True, exist_ok=True)
-    return [Path(shutil.copy2(out / "table" / name, to / name)) for name in (TABLE_MD, TABLE_JSON)]
+    stem = "lab" if profile == "full" else f"lab-{profile}"
+    written: list[Path] = []
+    for name in (TABLE_MD, TABLE_JSON, PICTURE):
+        path = to / f"{stem}{Path(name).suffix}"
+        written.append(Path(shutil.copy2(table / name, path)))
+    return written

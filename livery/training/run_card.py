@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 import platform
 from collections.abc import Mapping, Sequence
 from importlib.metadata import PackageNotFoundError, version
@@ -23,6 +24,19 @@ def versions() -> dict[str, str]:
         except PackageNotFoundError:  # a source tree that is not installed
             continue
     return found
+
+
+def machine() -> str:
+    """What the figures of a run were measured on, in words."""
+    info = Path("/proc/cpuinfo")
+    names = [line.partition(":")[2].strip() for line in info.read_text().splitlines() if line.startswith("model name")]\
+        if info.is_file() else []  # fmt: skip
+    kind = names[0] if names else platform.processor() or platform.machine()
+    torch: Any = importlib.import_module("torch")
+    cuda = (
+        [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())] if torch.cuda.is_available() else []
+    )
+    return f"{os.cpu_count()} CPUs ({kind}), {', '.join(cuda) or 'no GPU'}"
 
 
 def write_run_card(out: Path, card: Mapping[str, Any], logged: Sequence[Mapping[str, Any]]) -> None:

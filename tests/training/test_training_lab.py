@@ -322,6 +322,8 @@ def test_the_experiment_runs_resumes_and_ends_with_a_table(setting, tmp_path):
     assert set(data["arms"]) == {"base", "fixed", "hsa"}
     assert data["training"]["fixed-s0"]["rows"] == match["tasks"]
 
+    assert data["unfinished"] == []
+    assert (out / "table" / "lab.png").stat().st_size > 1000
     before = (out / "table" / "lab.json").read_bytes()
     shutil.rmtree(out / "eval-hsa-s0-t2")
     (out / "sft-hsa-s0" / "done.json").unlink()  # as if killed before the marker
@@ -330,6 +332,30 @@ def test_the_experiment_runs_resumes_and_ends_with_a_table(setting, tmp_path):
     assert (out / "table" / "lab.json").read_bytes() == before
     state = CliRunner().invoke(app, ["lab", "status", str(out)])
     assert json.loads(state.stdout.splitlines()[-1])["open"] == 0
-    with pytest.raises(InputError, match="only a full run is published"):
-        publish(out, tmp_path / "results", profile="tiny")
+    with pytest.raises(InputError, match="'smoke': its figures mean nothing"):
+        publish(out / "table", tmp_path / "results", profile="smoke")
     assert not (tmp_path / "results").exists()
+
+
+def test_a_table_of_what_is_finished_names_what_is_not(setting, tmp_path):
+    out = tmp_path / "lab"
+    assert start(setting, out).exception is None
+    (out / "eval-hsa-s0-t2" / "done.json").unlink()
+    shown = CliRunner().invoke(app, ["lab", "table", str(out)])
+    assert shown.exception is None, shown.exception
+    assert json.loads(shown.stdout.splitlines()[-1])["unfinished"] == ["eval-hsa-s0-t2"]
+    assert "**Not finished, and not in the tables:** eval-hsa-s0-t2." in shown.stdout
+    assert "| hsa | t1 | 2 |" in shown.stdout
+    assert "| hsa | t2 | 2 |" not in shown.stdout
+    written = publish(out / "table-now", tmp_path / "results", profile="tiny")
+    assert [p.name for p in written] == ["lab-tiny.md", "lab-tiny.json", "lab-tiny.png"]
+    assert "![effectiveness](lab-tiny.png)" in written[0].read_text()
+
+
+def test_sets_may_have_limits_of_their_own():
+    chosen = config(limits={"t2": 7})
+    by_name = {s.name: s for s in lab.steps_of(chosen)}
+    assert (by_name["eval-base-t1"].units, by_name["eval-base-t2"].units) == (2, 7)
+    assert by_name["eval-hsa-s1-t2"].settings["limit"] == 7
+    with pytest.raises(ValueError, match="limits that are not the lab's: t3-not-there"):
+        config(limits={"t3-not-there": 1})
