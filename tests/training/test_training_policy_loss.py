@@ -426,6 +426,21 @@ def test_packed_rows_of_a_model_give_the_gradients_of_each_segment_alone(packing
         assert torch.allclose(got, wanted, atol=1e-5), name
 
 
+@pytest.mark.parametrize("packing", ["tree", "rows"])
+def test_kinds_stand_in_the_order_of_packed_predictions_and_a_first_id_is_none(packing):
+    rows = [
+        TokenRow(ids=(1, 2, 3, 4), written=(True, False, True, True)),
+        TokenRow(ids=(1, 2, 5), written=(True, True, False)),
+    ]
+    kinds = [[CALL, CALL, CALL, REPLY], [REPLY, REPLY, CALL]]
+    batch = collate(rows, packing, per_row=True, least_shared=1)
+    found = kinds_of_predictions([r.written for r in rows], kinds)
+    assert batch["target"].tolist() == [3, 4, 2]
+    assert found.tolist() == [CALL, REPLY, REPLY]
+    with pytest.raises(ValueError):
+        kinds_of_predictions([r.written for r in rows], [kinds[0], kinds[1][:-1]])
+
+
 def test_segments_leave_out_kinds_that_a_rollout_lacks():
     segments = segments_of(
         torch.tensor([2, 2, 0, 0, 0]),
