@@ -17,11 +17,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from random import Random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qsl, urlsplit
 
 from livery.errors import InputError, Problem
 from livery.policies.policy import Policy
+
+if TYPE_CHECKING:
+    from livery.policies.hf import HfOptions
 
 SCHEMES = {
     "llamacpp": "llamacpp: (embedded model) or llamacpp:/path/model.gguf?lora=...&threads=1&slots=2&ctx=4096",
@@ -59,7 +62,7 @@ def open_policy(
             _no_loras(uri, loras)
             return _endpoint(uri, rest, rng)
         case "hf":
-            return _hf(uri, rest, tuple(loras))
+            return _hf(uri, tuple(loras))
         case "scripted":
             from livery.policies.scripted import open_script
 
@@ -159,13 +162,25 @@ def _llamacpp(uri: str, rest: str, loras: tuple[Path, ...], threads: int, progre
     return LlamaCppPolicy.open(options, uri=uri)
 
 
-def _hf(uri: str, rest: str, loras: tuple[Path, ...]) -> Policy:
+def _hf(uri: str, loras: tuple[Path, ...]) -> Policy:
+    options = hf_options(uri, loras)
+    from livery.policies.hf import HfPolicy
+
+    return HfPolicy.open(options, uri=uri)
+
+
+def hf_options(uri: str, loras: Sequence[Path] = ()) -> HfOptions:
+    """What a URI of the scheme ``hf:`` asks for; nothing is loaded.
+
+    Raises:
+        InputError: every fault of the URI, or torch is not installed.
+    """
     from livery.policies.hf_loading import needed
 
     needed("torch", "transformers")
-    from livery.policies.hf import HfOptions, HfPolicy
+    from livery.policies.hf import HfOptions
 
-    path, _, query = rest.partition("?")
+    path, _, query = uri.partition(":")[2].partition("?")
     fields = _Fields(uri, query)
     defaults = HfOptions()
     adapters = [*((lora, 1.0) for lora in loras), *fields.adapters()]
@@ -181,7 +196,7 @@ def _hf(uri: str, rest: str, loras: tuple[Path, ...]) -> Policy:
         prefix_mib=fields.count("prefix_mib", defaults.prefix_mib),
     )
     fields.check()
-    return HfPolicy.open(options, uri=uri)
+    return options
 
 
 def _endpoint(uri: str, rest: str, rng: Random | None) -> Policy:
