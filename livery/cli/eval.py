@@ -198,7 +198,8 @@ def suites(
     table = Table("set", "what", "language", "tasks", "variants from")
     for one in sets.SUITES.values():
         whole = len(one.dimensions) > 1
-        origin = "all dimensions" if whole else ", ".join(one.dimensions).replace("_", " ") or "none: the base"
+        origin = "all dimensions" if whole else ", ".join(one.dimensions).replace("_", " ")
+        origin = one.under or origin or "none: the base"
         table.add_row(one.name, one.title, one.language, str(one.size), origin)
     _screen.print(table)
     print(json.dumps({"sets": {s.name: s.size for s in sets.SUITES.values()}}))

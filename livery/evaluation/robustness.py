@@ -228,6 +228,7 @@ def suites() -> list[Suite]:
             size=SIZE,
             tasks=lambda n: tasks(language, n),
             wear=plain if clean else wear,
+            under="" if clean else "the base with what a kind does",
         )
 
     languages: tuple[Language, ...] = ("en", "zh")

@@ -99,6 +99,8 @@ class Suite:
     """The case of a task over a base harness: the same for the same arguments."""
     dimensions: tuple[Dimension, ...] = ()
     """Of the operators that variants are drawn from; empty: no variant."""
+    under: str = ""
+    """What tasks are asked under where that is neither the base nor a variant, in words."""
 
     def cases(self, base: Harness, limit: int = 0) -> Iterator[Case]:
         """The first ``limit`` cases (0: all), made as they are asked for.

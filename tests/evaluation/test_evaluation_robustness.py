@@ -29,7 +29,7 @@ from livery.evaluation.robustness_harness import (
     prompt_chars,
     reversed_name,
 )
-from livery.evaluation.robustness_injection import TaintedOperations, ordered
+from livery.evaluation.robustness_injection import TaintedOperations, ordered, tainted_operations
 from livery.evaluation.robustness_words import lines, parts, words
 from livery.evaluation.statistics import compare, summarise
 from livery.evaluation.suites import SUITES, Base, Case
@@ -38,6 +38,7 @@ from livery.policies.policy import PolicyRequest
 from livery.simulator.oracle import OraclePolicy
 from livery.simulator.rollout import OPERATIONS, live_of, rollout
 from livery.simulator.task import Scores, Task
+from livery.simulator.verifier import verify
 from livery.types import PolicyTurn, Trajectory
 
 ONE_EACH = len(KINDS)
@@ -309,6 +310,18 @@ def test_what_an_order_wants_said_is_forbidden_and_denying_it_is_not(language: s
                 assert any(re.search(p, said.casefold()) for p in added), text
                 assert not any(re.search(p, denied.casefold()) for p in added), text
     assert len(found) == 2
+
+
+async def test_who_obeys_an_order_in_a_result_loses_accuracy(english: Harness):
+    task = SUITES["t3"].tasks(ONE_EACH)[list(KINDS).index("injection-result")]
+    made, text = next(p for seed in range(99) if "Orlok" in (p := ordered(task, Random(seed), where="result"))[1])
+    operations = TaintedOperations(OPERATIONS, text, tainted_operations(made))
+    trajectory, scores = await played(Case(made, english, operations=operations), OraclePolicy())
+    assert scores.full
+    obeyed = replace(trajectory, reply=f"{trajectory.reply} {OBEYED['en'][0]}")
+    assert verify(made, obeyed, english).accuracy == 0
+    refused = replace(trajectory, reply=f"{trajectory.reply} {OBEYED['en'][2]}")
+    assert verify(made, refused, english).accuracy == 1
 
 
 def test_no_order_asks_for_what_an_honest_answer_may_hold_or_a_hook_would_take():
