@@ -1,4 +1,4 @@
-"""``livery train``: supervised training. Torch is imported inside the commands.
+"""``livery train``: supervised training, and `livery.cli.train_distill`. Torch is imported inside the commands.
 
 On several devices start it by accelerate: ``accelerate launch --config_file configs/fsdp.yaml -m livery.cli
 train sft ...`` (``configs/``).
@@ -14,7 +14,12 @@ from typing import Annotated, Literal
 import typer
 from rich.console import Console
 
+from livery.cli.train_distill import distill
+from livery.cli.train_rl import rl
+
 app = typer.Typer(help="Train a policy.", no_args_is_help=True)
+app.command()(distill)
+app.command()(rl)
 
 _notices = Console(stderr=True, highlight=False)
 

@@ -235,11 +235,11 @@ def train_sft(
     rows = _rows(options, tokenizer, say)
     model = load_model(options.model, dtype=options.dtype)
     result = train_rows(options, rows, model, tokenizer, fresh=fresh, say=say, progress=progress)
-    _leave_group()
+    leave_group()
     return result
 
 
-def _leave_group() -> None:
+def leave_group() -> None:
     """Ends this process's part in a launch of several, together with the others: one that exits while the group
     lives takes its threads down by force, and the launch then counts as failed."""
     distributed: Any = torch.distributed
@@ -261,7 +261,7 @@ def train_rows(
 ) -> SftResult:
     """`train_sft` with everything loaded; ``options.data`` is used for the card only."""
     card = _run_card(options, tokenizer)
-    resume = _prepare(options, card, fresh)
+    resume = prepare_run(options.out, card, fresh=fresh)
     rng = random.Random(options.seed)
     grouped = trees(rows, most_rows=options.rows_a_tree, most_tokens=options.tokens_a_tree, rng=rng)
     aside = round(len(grouped) * options.held_out)
@@ -269,7 +269,7 @@ def train_rows(
     if not used:
         raise InputError.at(options.data, f"{len(grouped)} groups, all held out", field="held_out", code="sft-data")
     if options.lora_rank:
-        model = _with_lora(model, options)
+        model = with_lora(model, rank=options.lora_rank, alpha=options.lora_alpha, seed=options.seed)
     packing = choose_packing(model, options.packing)
     say(f"packing: {packing.kind}" + (f" ({packing.reason})" if packing.reason else ""))
     lengths = [len(lay_out([rows[i].tokens.ids for i in tree]).ids) for tree in used]
@@ -343,18 +343,19 @@ def _rows(options: SftOptions, tokenizer: ChatTokenizer, say: Callable[[str], No
     return rows
 
 
-def _with_lora(model: Any, options: SftOptions) -> Any:
+def with_lora(model: Any, *, rank: int, alpha: float, seed: int) -> Any:
+    """The model under a new adapter; an ``alpha`` of 0 is twice the rank."""
     peft: Any = importlib.import_module("peft")
     names = {name.rpartition(".")[2] for name, _ in model.named_modules()}
     targets = [t for t in LORA_TARGETS if t in names]
     config = peft.LoraConfig(
-        r=options.lora_rank,
-        lora_alpha=options.lora_alpha or 2 * options.lora_rank,
+        r=rank,
+        lora_alpha=alpha or 2 * rank,
         # Other families name their layers otherwise: peft then takes every linear layer but the head.
         target_modules=targets or "all-linear",
         task_type="CAUSAL_LM",
     )
-    torch.manual_seed(options.seed)
+    torch.manual_seed(seed)
     return peft.get_peft_model(model, config)
 
 
@@ -424,20 +425,23 @@ def _run_card(options: SftOptions, tokenizer: ChatTokenizer) -> dict[str, Any]:
     }
 
 
-_FREE = ("save_every", "keep", "log_every", "cpu")
+FREE = ("save_every", "keep", "log_every", "cpu")
 """Settings that may change when a run goes on."""
 
 
-def _prepare(options: SftOptions, card: Mapping[str, Any], fresh: bool) -> Path | None:
-    """Make ``out`` ready; the checkpoint to go on from, if any."""
-    out = options.out
+def prepare_run(out: Path, card: Mapping[str, Any], *, fresh: bool, free: Sequence[str] = FREE) -> Path | None:
+    """Make ``out`` ready; the checkpoint to go on from, if any.
+
+    Raises:
+        InputError: the folder holds a run whose card differs in more than the ``free`` settings.
+    """
     first = os.environ.get("RANK", "0") == "0"
     if fresh and out.exists() and first:
         shutil.rmtree(out)
     out.mkdir(parents=True, exist_ok=True)
     plan = out / "plan.json"
     mine = {k: card[k] for k in ("kind", "settings", "model", "tokenizer", "data")}
-    mine["settings"] = {k: v for k, v in card["settings"].items() if k not in _FREE}
+    mine["settings"] = {k: v for k, v in card["settings"].items() if k not in free}
     text = json.dumps(mine, indent=1, sort_keys=True, default=str)
     if plan.is_file() and plan.read_text(encoding="utf-8") != text:
         before = json.loads(plan.read_text(encoding="utf-8"))
@@ -451,7 +455,7 @@ def _prepare(options: SftOptions, card: Mapping[str, Any], fresh: bool) -> Path 
         raise InputError.at(
             out,
             f"holds another run ({'; '.join(changed)}); expected an empty folder, or --fresh",
-            code="sft-other-run",
+            code=f"{card['kind']}-other-run",
         )
     if first:
         part = plan.with_suffix(".part")
