@@ -18,7 +18,6 @@ import importlib
 import secrets
 import threading
 import time
-from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -36,7 +35,8 @@ from livery.policies.hf_loading import (
 from livery.policies.hf_prefixes import WORTH, Prefixes, common, sharing
 from livery.policies.hf_slots import Slots
 from livery.policies.policy import PolicyRequest, PromptMessage
-from livery.types import PolicyTurn, Timing, TokenTrace, Usage
+from livery.policies.token_turns import prompt_ids, turn_of
+from livery.types import PolicyTurn, Timing
 
 torch: Any = importlib.import_module("torch")
 Tensor = Any
@@ -211,33 +211,17 @@ class HfPolicy:
             row.done.set_exception(PolicyUnavailable("the policy was closed before the request began"))
 
     def _prompt(self, request: PolicyRequest) -> tuple[int, ...]:
-        """The conversation's ids: what the model read and sampled before, as it was, and the rest after
-        it."""
-        previous = request.previous.tokens if request.previous else None
-        seen = request.previous_messages
-        if previous is None or seen >= len(request.messages) or request.messages[seen].role != "assistant":
-            return self._tokenizer.encode(wire.segments(request.messages, generate=True))
-        before = previous.prompt_ids + previous.output_ids
-        rest = wire.segments(request.messages[seen + 1 :], generate=True)
-        return before + self._tokenizer.encode((*self._tokenizer.closing(before), *rest))
+        return prompt_ids(self._tokenizer, request)
 
     def _turn(self, request: PolicyRequest, row: _Row) -> PolicyTurn:
-        written = self._tokenizer.decode(row.ids)
-        parsed = wire.parse_turn(written, first_call=wire.calls_so_far(request.messages))
-        cut = row.finish == "length"
-        if cut:
-            parsed = parsed.whole()
-        return PolicyTurn(
-            calls=parsed.calls,
-            text=parsed.reply,
-            reasoning=parsed.reasoning,
-            stop=parsed.stop(cut=cut),
-            usage=Usage(
-                prompt=len(row.prompt),
-                cached=row.cached,
-                output=len(row.ids),
-                reasoning=self._reasoning_tokens(row.ids, written),
-            ),
+        return turn_of(
+            self._tokenizer,
+            request,
+            prompt=row.prompt,
+            ids=row.ids,
+            logprobs=row.logprobs,
+            cut=row.finish == "length",
+            cached=row.cached,
             timing=Timing(
                 total_s=row.ended_at - row.asked_at,
                 queue_s=row.taken_at - row.asked_at,
@@ -245,18 +229,7 @@ class HfPolicy:
                 decode_s=row.ended_at - row.first_at,
                 first_token_s=row.first_at - row.asked_at,
             ),
-            tokens=TokenTrace(prompt_ids=row.prompt, output_ids=tuple(row.ids), logprobs=tuple(row.logprobs)),
         )
-
-    def _reasoning_tokens(self, ids: Sequence[int], written: str) -> int:
-        mark = "</think>"
-        if mark not in written:
-            return len(ids) if written.lstrip().startswith("<think>") else 0
-        low, high = 0, len(ids)
-        while low < high:
-            middle = (low + high) // 2
-            low, high = (low, middle) if mark in self._tokenizer.decode(ids[:middle]) else (middle + 1, high)
-        return low
 
     # ------------------------------------------------------------------------- in the worker thread
 

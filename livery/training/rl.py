@@ -23,7 +23,7 @@ import os
 import time
 import warnings
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -36,7 +36,7 @@ from livery.policies.hf_loading import ChatTokenizer, load_model, load_tokenizer
 from livery.policies.policy import Policy
 from livery.simulator.task import Task
 from livery.simulator.tasks import make_tasks
-from livery.training.advantages import RewardPlan, gdpo
+from livery.training.advantages import Kind, RewardPlan, gdpo
 from livery.training.conversations import TokenRow
 from livery.training.data import recipe_harnesses, tasks_digest
 from livery.training.packing import Batch, Packing, choose_packing, collate, logprobs
@@ -107,7 +107,7 @@ class Reference:
             parameter.data, self._kept[i] = self._kept[i], parameter.data
 
     @contextmanager
-    def in_place(self) -> Iterator[None]:
+    def in_place(self) -> Generator[None]:
         self._kept = [kept.to(p.device) for kept, p in zip(self._kept, self._trained(), strict=True)]
         self._swap()
         try:
@@ -190,8 +190,9 @@ class RlTrainer(trl.GRPOTrainer):
     def _prepare_inputs(self, generation_batch: list[dict[str, Any]]) -> RlBatch:
         """The next batch; at the beginning of a generation all of its batches are made first."""
         if self._step % (self.args.steps_per_generation * self.num_iterations) == 0 or self._buffered_inputs is None:
-            self._buffered_inputs: list[RlBatch] | None = self._generation([x["prompt"] for x in generation_batch])
-        return self._buffered_inputs[self._step % self.args.steps_per_generation]
+            self._buffered_inputs: Any = self._generation([x["prompt"] for x in generation_batch])
+        batches: list[RlBatch] = self._buffered_inputs
+        return batches[self._step % self.args.steps_per_generation]
 
     def _generation(self, prompts: list[str]) -> list[RlBatch]:
         """
@@ -252,7 +253,9 @@ class RlTrainer(trl.GRPOTrainer):
         done: list[RlBatch] = []
         for first in range(0, len(batches), self.rl.accumulate):
             step = batches[first : first + self.rl.accumulate]
-            counts = sum((b.segments.counts() for b in step if b.segments), torch.zeros(2, dtype=torch.long))
+            counts: Tensor = torch.zeros(len(Kind), dtype=torch.long)
+            for batch in step:
+                counts = counts + batch.segments.counts() if batch.segments else counts
             counts = self.accelerator.gather(counts.to(self.accelerator.device)[None]).sum(0)
             done += [replace(b, counts=counts / self.accelerator.num_processes) for b in step]
         return done
@@ -267,7 +270,7 @@ class RlTrainer(trl.GRPOTrainer):
             sampler=torch.tensor(flat),
             old=torch.tensor(flat),
             reference=None,
-            counts=torch.zeros(2),
+            counts=torch.zeros(len(Kind)),
             truncated=[bool(s.outcome.get("truncated", 0.0)) for s in samples],
             row_tokens=sum(len(s.ids) for s in samples),
         )
