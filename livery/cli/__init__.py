@@ -18,6 +18,7 @@ from livery.cli.eval import app as eval_app
 from livery.cli.harness import app as harness_app
 from livery.cli.lab import app as lab_app
 from livery.cli.live import live as live_command
+from livery.cli.models import app as models_app
 from livery.cli.replay import replay as replay_command
 from livery.cli.tasks import app as tasks_app
 from livery.cli.train import app as train_app
@@ -36,6 +37,7 @@ app.add_typer(augment_app, name="augment")
 app.add_typer(data_app, name="data")
 app.add_typer(train_app, name="train")
 app.add_typer(lab_app, name="lab")
+app.add_typer(models_app, name="models")
 app.add_typer(tasks_app, name="tasks")
 app.add_typer(eval_app, name="eval")
 

@@ -156,7 +156,7 @@ async def _serve_room(
         harness = _published(releases, harness_folder, publish=publish)
         chat_feed = _open_chat(chat, room_id, harness.language, loop=loop)
         spans = stack.enter_context(otlp_spans("livery")) if otel else None
-        policy = await asyncio.to_thread(open_policy, policy_uri, loras=loras)
+        policy = await asyncio.to_thread(open_policy, policy_uri, loras=loras, language=harness.language)
         stack.push_async_callback(policy.aclose)
         agent = Agent(policy=policy, operations=operations, catalogue=source.current)
         service = await stack.enter_async_context(

@@ -157,7 +157,7 @@ async def _replay(
     shown = item_on_screen(catalogue, on_screen)
     harness = load_checked(harness_folder)
     async with AsyncExitStack() as stack:
-        policy = await asyncio.to_thread(open_policy, policy_uri, loras=loras)
+        policy = await asyncio.to_thread(open_policy, policy_uri, loras=loras, language=harness.language)
         stack.push_async_callback(policy.aclose)
         agent = Agent(policy=policy, operations=shop_operations(), catalogue=source.current)
         fixed = Fixed(harness)

@@ -153,7 +153,7 @@ def load_model(
         source: as for `load_tokenizer`.
         dtype: a name torch knows: "float32", "bfloat16".
         device: "cpu", "cuda", "cuda:1", "mps".
-        adapters: LoRA folders (peft) with their scales; all are merged into the weights, in order.
+        adapters: LoRA folders (peft) or GGUF adapters with their scales; all are merged into the weights, in order.
 
     Raises:
         InputError: nothing there, or torch knows no such dtype.
@@ -185,9 +185,16 @@ def _fresh(model: Any, dtype: Any) -> Any:
 
 
 def _merged(model: Any, folder: Path, scale: float) -> Any:
+    if folder.suffix == ".gguf":
+        from livery.policies.lora_gguf import merge_into
+
+        merge_into(model, folder, scale)
+        return model
     needed("peft")
     if not (folder / "adapter_config.json").is_file():
-        raise InputError.at(folder, "no adapter_config.json in it; expected a LoRA adapter of peft", code="lora")
+        raise InputError.at(
+            folder, "no adapter_config.json in it; expected a LoRA adapter of peft, or one as .gguf", code="lora"
+        )
     peft: Any = importlib.import_module("peft")
     wrapped = peft.PeftModel.from_pretrained(model, str(folder))
     for module in wrapped.modules():

@@ -52,7 +52,7 @@ class LlamaCppOptions:
     """Longest reply that the grammar lets pass."""
     parallel_calls: int = 0
     """Most calls in one turn. 0: one for the embedded model as it is, which only repeats the first and pays
-    for each token, and four for a model or adapter of the user's own."""
+    for each token, and four for a model of the user's own or with an adapter."""
     constrained: bool = True
     """False drops the grammar: for measuring what it costs and how a model does without."""
     progress: bool = True

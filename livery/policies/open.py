@@ -1,7 +1,8 @@
 """Policies by URI.
 
 ==============================================================  ===========================================
-``llamacpp:``                                                   the embedded model
+``llamacpp:``                                                   the embedded model, with the shipped adapter
+``llamacpp:?adapter=none``                                      the embedded model as it is
 ``llamacpp:/path/model.gguf?lora=a.gguf&threads=2&slots=2``     another GGUF, in process
 ``openai:http://127.0.0.1:8080/v1?model=NAME&actions=text``     a server
 ``scripted:host``, ``scripted:silent``, ``scripted:play.yaml``  no model
@@ -9,7 +10,9 @@
 ==============================================================  ===========================================
 
 The fields after ``?`` are those of `LlamaCppOptions`, `EndpointOptions` and `HfOptions` (``ctx`` for context;
-``lora`` may be repeated and scaled: ``lora=a.gguf*0.5``). Secrets have no place in a URI.
+``lora`` may be repeated and scaled: ``lora=a.gguf*0.5``). ``adapter`` names one that ships with livery
+(`livery.policies.shipped`): for ``llamacpp:`` without a path or ``lora`` it is ``auto``, the one of the harness's
+language; for ``hf:`` it is ``none``. Secrets have no place in a URI.
 """
 
 from __future__ import annotations
@@ -42,6 +45,7 @@ def open_policy(
     threads: int = 0,
     progress: bool = True,
     rng: Random | None = None,
+    language: str = "en",
 ) -> Policy:
     """Open the policy that ``uri`` names. An embedded model is loaded here: call it off the event loop.
 
@@ -50,6 +54,7 @@ def open_policy(
         threads: for ``llamacpp:``, where the URI does not say; 0 measures.
         progress: draw a bar while the embedded model downloads.
         rng: jitter of an endpoint's retries.
+        language: of the harness, by which ``adapter=auto`` chooses.
 
     Raises:
         InputError: every fault of the URI, and what is expected.
@@ -57,12 +62,12 @@ def open_policy(
     scheme, colon, rest = uri.partition(":")
     match scheme if colon else "":
         case "llamacpp":
-            return _llamacpp(uri, rest, tuple(loras), threads, progress)
+            return _llamacpp(uri, rest, tuple(loras), threads, progress, language)
         case "openai":
             _no_loras(uri, loras)
             return _endpoint(uri, rest, rng)
         case "hf":
-            return _hf(uri, tuple(loras))
+            return _hf(uri, tuple(loras), language)
         case "scripted":
             from livery.policies.scripted import open_script
 
@@ -105,6 +110,22 @@ class _Fields:
                 self.fault("lora", f"found {text!r}; expected a path, or a path and its scale: a.gguf*0.5")
         return found
 
+    def shipped(self, default: str, other_base: bool, language: str) -> list[tuple[Path, float]]:
+        """The adapter of the package that ``adapter`` asks for, if any."""
+        from livery.policies.shipped import adapters_for
+
+        choice = self.text("adapter", default)
+        if other_base and choice != "none":
+            self.fault(
+                "adapter", f"found {choice!r}; the shipped adapters are for the embedded model: leave out the path"
+            )
+            return []
+        try:
+            return [(path, 1.0) for path in adapters_for(choice, language)]
+        except InputError as error:
+            self.problems += error.problems
+            return []
+
     def text(self, name: str, default: str, among: Sequence[str] = ()) -> str:
         value = next(iter(self.all(name)), default)
         if among and value not in among:
@@ -138,13 +159,14 @@ class _Fields:
             raise InputError(self.problems)
 
 
-def _llamacpp(uri: str, rest: str, loras: tuple[Path, ...], threads: int, progress: bool) -> Policy:
+def _llamacpp(uri: str, rest: str, loras: tuple[Path, ...], threads: int, progress: bool, language: str) -> Policy:
     from livery.policies.llamacpp import LlamaCppOptions, LlamaCppPolicy
 
     path, _, query = rest.partition("?")
     fields = _Fields(uri, query)
     defaults = LlamaCppOptions()
     adapters = [*((lora, 1.0) for lora in loras), *fields.adapters()]
+    adapters[:0] = fields.shipped("none" if path or adapters else "auto", bool(path), language)
     options = LlamaCppOptions(
         model=Path(path).expanduser() if path else None,
         loras=tuple(adapters),
@@ -162,14 +184,14 @@ def _llamacpp(uri: str, rest: str, loras: tuple[Path, ...], threads: int, progre
     return LlamaCppPolicy.open(options, uri=uri)
 
 
-def _hf(uri: str, loras: tuple[Path, ...]) -> Policy:
-    options = hf_options(uri, loras)
+def _hf(uri: str, loras: tuple[Path, ...], language: str) -> Policy:
+    options = hf_options(uri, loras, language)
     from livery.policies.hf import HfPolicy
 
     return HfPolicy.open(options, uri=uri)
 
 
-def hf_options(uri: str, loras: Sequence[Path] = ()) -> HfOptions:
+def hf_options(uri: str, loras: Sequence[Path] = (), language: str = "en") -> HfOptions:
     """What a URI of the scheme ``hf:`` asks for; nothing is loaded.
 
     Raises:
@@ -184,6 +206,7 @@ def hf_options(uri: str, loras: Sequence[Path] = ()) -> HfOptions:
     fields = _Fields(uri, query)
     defaults = HfOptions()
     adapters = [*((lora, 1.0) for lora in loras), *fields.adapters()]
+    adapters[:0] = fields.shipped("none", bool(path), language)
     options = HfOptions(
         model=path,
         loras=tuple(adapters),
