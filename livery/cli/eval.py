@@ -15,6 +15,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from livery.cli import eval_edits
 from livery.errors import InputError
 
 if TYPE_CHECKING:
@@ -27,6 +28,9 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
 )
+
+app.command()(eval_edits.edits)
+app.command()(eval_edits.edits_check)
 
 _notices = Console(stderr=True, highlight=False)
 _screen = Console(highlight=False)

@@ -188,6 +188,8 @@ class _Play:
         trajectory, scores = await rollout(case.task, live, self.policy, seed=seed, operations=operations)
         if self._absent(trajectory):
             return
+        if case.judge is not None:
+            scores = case.judge(case.task, trajectory, live.harness)
         self.overflowed += trajectory.route_reason.startswith(_OVERFLOW)
         result = result_of(index, case, trajectory, scores, seed)
         self.written.write(result, trajectory)

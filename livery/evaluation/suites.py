@@ -23,14 +23,15 @@ import yaml
 from livery.augment.operators import DIMENSIONS, Dimension, Variant, registered
 from livery.augment.sampling import sample_variant
 from livery.errors import InputError
-from livery.evaluation import robustness
+from livery.evaluation import edits, robustness
 from livery.harness.digest import harness_digest
 from livery.harness.model import Harness
 from livery.shop.operations import Operations
-from livery.simulator.task import Task, WorldRef
+from livery.simulator.task import Scores, Task, WorldRef
 from livery.simulator.task_sets import digest
 from livery.simulator.tasks import make_task
 from livery.simulator.worlds import Language, world_of
+from livery.types import Trajectory
 
 WORLDS: Final = 60
 TASKS_A_WORLD: Final = 25
@@ -62,6 +63,8 @@ class Case:
     """Of a set that has kinds: what this case tries."""
     operations: Operations | None = None
     """What the shop's operations are for this case; None: what they are."""
+    judge: Callable[[Task, Trajectory, Harness], Scores] | None = None
+    """What a trajectory earns in this case; None: what the verifier says."""
 
     @property
     def operators(self) -> tuple[str, ...]:
@@ -210,7 +213,7 @@ SUITES: Final[Mapping[str, Suite]] = {
     suite.name: suite
     for language in _LANGUAGES
     for suite in (_t1(language), _t2(language), *(_t2(language, d) for d in DIMENSIONS))
-} | {suite.name: suite for suite in robustness.suites()}
+} | {suite.name: suite for suite in (*robustness.suites(), *edits.suites())}
 
 
 def suite_named(name: str) -> Suite:
@@ -268,6 +271,8 @@ def made(
                 progress(suite.name)
         found.update(robustness.pins(language, base, min(n, robustness.SIZE)))
         progress("t3")
+        found.update(edits.pins(language, base, min(n, edits.SIZE)))
+        progress("edits")
     return found
 
 
