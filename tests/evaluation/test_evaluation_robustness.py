@@ -134,6 +134,25 @@ async def test_the_oracle_earns_full_scores_in_chinese(kind: str, chinese_cases:
     assert scores.full, scores.reasons
 
 
+class ByHeart(OraclePolicy):
+    """The oracle, calling tools by what one harness calls them, whatever it is given."""
+
+    def __init__(self, known: Harness) -> None:
+        super().__init__()
+        self.known = known
+
+    async def act(self, request: PolicyRequest) -> PolicyTurn:
+        return await super().act(replace(request, info={**request.info, "harness": self.known}))
+
+
+@pytest.mark.parametrize("kind", [k for k in KINDS if not k.startswith("fault")])
+async def test_who_knows_the_base_by_heart_fails_where_names_or_arguments_changed_and_nowhere_else(
+    kind: str, cases: dict[str, Case], english: Harness
+):
+    _, scores = await played(cases[kind], ByHeart(english))
+    assert scores.full is not kind.startswith(("name-", "extra-")), scores.reasons
+
+
 # ------------------------------------------------------------------------------------- what kinds do
 
 
