@@ -15,7 +15,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from livery.cli import eval_edits
+from livery.cli import eval_edits, eval_more
 from livery.errors import InputError
 
 if TYPE_CHECKING:
@@ -29,6 +29,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
+app.command()(eval_more.ifeval)
+app.command()(eval_more.table)
 app.command()(eval_edits.edits)
 app.command()(eval_edits.edits_check)
 
@@ -106,7 +108,8 @@ def run(
 
         ran = asyncio.run(play())
     summary = summarise(ran.results)
-    write_report(out, runs.read_run(out), ran.results, summary, chosen.size)
+    together = eval_more.concurrency_of(out, concurrency or runs.side_by_side(policy), ran.resumed)
+    write_report(out, {**runs.read_run(out), "concurrency": together}, ran.results, summary, chosen.size)
     _screen.print(_scores(summary, f"{chosen.title}, {recipe.policy}, {summary.n} of {chosen.size} tasks"))
     if ran.unavailable:
         _notices.print(f"{ran.unavailable} tasks are open: nobody answered. Start it again to play them.")

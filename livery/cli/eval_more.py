@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -102,6 +102,64 @@ def ifeval(
     print(json.dumps(measured, ensure_ascii=False))
     if answered.open:
         raise typer.Exit(1)
+
+
+def table(
+    runs: Annotated[
+        list[Path] | None, typer.Argument(help="Folders of runs, or their report.json; those of one policy make a row.")
+    ] = None,
+    label: Annotated[
+        list[str] | None, typer.Option(help="NAME=RUN,RUN: runs that make a row of this name; may be repeated.")
+    ] = None,
+    out: Annotated[Path | None, typer.Option(help="File for the table as Markdown.")] = None,
+    html: Annotated[Path | None, typer.Option(help="File for the table as a page.")] = None,
+) -> None:
+    """One table over runs: T1, T2, T3, T4, edits, reasoning and time, with intervals. The last line is JSON."""
+    from livery.evaluation import table_page
+    from livery.evaluation.table import build_table
+
+    if not runs and not label:
+        raise InputError.at("RUN", "found no run; expected folders of runs, or --label NAME=RUN,RUN", code="no-runs")
+    built = build_table(runs or [], _labels(label or []))
+    text = table_page.markdown(built)
+    print(text)
+    for path, content in ((out, text), (html, table_page.html(built) if html else "")):
+        if path is not None:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(content, encoding="utf-8", newline="\n")
+            _notices.print(f"the table: {path}")
+    print(json.dumps(built.to_json(), ensure_ascii=False))
+
+
+def _labels(given: list[str]) -> dict[str, list[Path]]:
+    found: dict[str, list[Path]] = {}
+    for text in given:
+        name, _, rest = text.partition("=")
+        places = [Path(p.strip()) for p in rest.split(",") if p.strip()]
+        if not name.strip() or not places:
+            raise InputError.at(text, "expected NAME=RUN,RUN", field="--label", code="table-label")
+        if name.strip() in found:
+            raise InputError.at(text, f"a second {name.strip()!r}; expected each name once", field="--label")
+        found[name.strip()] = places
+    return found
+
+
+def concurrency_of(out: Path, now: int, resumed: int) -> int | None:
+    """How many requests a run's results were played at a time, at most; None: an earlier start did not say.
+
+    Args:
+        out: the run's folder, before its new report is written.
+        now: of this start.
+        resumed: results that earlier starts made.
+    """
+    if not resumed:
+        return now
+    try:
+        report: Any = json.loads((out / "report.json").read_text(encoding="utf-8"))
+        earlier: Any = report["run"].get("concurrency")
+    except (OSError, ValueError, KeyError):
+        return None  # killed before it wrote one
+    return max(now, earlier) if isinstance(earlier, int) else None
 
 
 def _ifeval_table(found: IfevalFigures, title: str) -> Table:
