@@ -15,9 +15,11 @@ import typer
 from rich.console import Console
 
 from livery.cli.train_distill import distill
+from livery.cli.train_rl import rl
 
 app = typer.Typer(help="Train a policy.", no_args_is_help=True)
 app.command()(distill)
+app.command()(rl)
 
 _notices = Console(stderr=True, highlight=False)
 

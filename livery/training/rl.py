@@ -192,7 +192,8 @@ class RlTrainer(trl.GRPOTrainer):
         if self._step % (self.args.steps_per_generation * self.num_iterations) == 0 or self._buffered_inputs is None:
             self._buffered_inputs: Any = self._generation([x["prompt"] for x in generation_batch])
         batches: list[RlBatch] = self._buffered_inputs
-        return batches[self._step % self.args.steps_per_generation]
+        at: int = self._step % self.args.steps_per_generation
+        return batches[at]
 
     def _generation(self, prompts: list[str]) -> list[RlBatch]:
         """

@@ -46,7 +46,11 @@ class Toy:
 async def one(policy, prompt, seed):
     messages = (PromptMessage(role="system", content=f"Task {int(prompt) % 3}. Be brief, whatever is asked here."),)
     first = await policy.act(request(messages, seed))
-    messages = (*messages, PromptMessage(role="assistant", content=first.text), PromptMessage(role="user", content="On."))
+    messages = (
+        *messages,
+        PromptMessage(role="assistant", content=first.text),
+        PromptMessage(role="user", content="On."),
+    )
     second = await policy.act(request(messages, seed, previous=first, previous_messages=1))
     ids, written, kinds, logprobs = [], [], [], []
     for kind, turn in enumerate((first, second)):
@@ -71,12 +75,12 @@ async def one(policy, prompt, seed):
     )
 
 
-def request(messages, seed, **more):
-    return PolicyRequest(messages=messages, tools=(), max_tokens=TURN, timeout_s=60.0, seed=seed, **more)
+def request(messages, seed, *, timeout_s=60.0, **more):
+    return PolicyRequest(messages=messages, tools=(), max_tokens=TURN, timeout_s=timeout_s, seed=seed, **more)
 
 
-def run(out, model=None, *, callbacks=(), **changes):
+def run(out, model=None, *, callbacks=(), rollouts=None, **changes):
     chosen = options(out, **changes)
-    toy = Toy(chosen)
+    toy = rollouts or Toy(chosen)
     result = rl(chosen, toy, model or tiny_llama(), chat_tokenizer(), data={"tasks": 8}, callbacks=callbacks)
     return result, toy
