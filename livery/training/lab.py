@@ -7,7 +7,8 @@ by its own means: the journal of data, the checkpoints of training, the results 
 work in one folder: each takes the next step that is ready and that no other holds.
 
 Here are the configuration, the list and the runner, without torch. The work is `livery.training.lab_steps`, the table
-`livery.training.lab_table`. An arm is trained by one stage, supervised; further stages are further steps on the list.
+`livery.training.lab_table`. An arm is one stage of training: supervised from the base model, or distillation or
+reinforcement learning from where another arm ends.
 """
 
 from __future__ import annotations
@@ -21,154 +22,34 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal, Self, cast
+from typing import Any, Final, Literal
 
-import yaml
-from pydantic import Field, ValidationError, model_validator
-
-from livery.augment.operators import DIMENSIONS, Dimension
 from livery.errors import InputError, Problem
-from livery.evaluation.suites import suite_named
-from livery.harness.model import Frozen
+from livery.training.lab_config import (
+    BASE,
+    CONFIG,
+    IFEVAL,
+    SECONDS_A_UNIT,
+    STAGES,
+    Arm,
+    Kind,
+    LabConfig,
+    read_config,
+)
 
-CONFIG: Final = Path("configs/lab.yaml")
+__all__ = ["BASE", "CONFIG", "IFEVAL", "STAGES", "Arm", "LabConfig", "read_config"]
+
 LAB: Final = "lab.json"
+
 LOCKS: Final = "locks"
 """Folder with a file for each step, locked by the process that works on it; the system unlocks it when that dies."""
+
 WAIT_S: Final = 2.0
 """Between two looks for a step that others have made ready."""
+
 RECIPE: Final = "recipe.json"
+
 DONE: Final = "done.json"
-BASE: Final = "base"
-"""The arm that is not trained."""
-
-Kind = Literal["base", "data", "match", "sft", "eval", "table"]
-
-SECONDS_A_UNIT: Final[Mapping[str, float]] = {
-    "base": 20.0, "data": 0.02, "match": 0.01, "sft": 5.0, "eval": 6.0, "table": 20.0,
-}  # fmt: skip
-"""Rough first guess for one slow core, a trajectory or task each; what a run measures replaces it."""
-
-
-class Arm(Frozen):
-    """One way to train."""
-
-    name: str = Field(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$")
-    augment: bool
-    """False: every task under the base harness (Fixed-Harness SFT). True: under variants of the train split, and under
-    the base in a share of the groups (HSA-SFT)."""
-    without: Dimension | None = None
-    """A dimension that no variant changes."""
-    tasks: int = Field(ge=1)
-    """Trajectories to build. Arms of equal number and seed get the same tasks."""
-    seeds: tuple[int, ...] = ()
-    """Empty: those of the lab."""
-    suites: tuple[str, ...] = ()
-    """Of the lab's, those it is evaluated on; empty: all."""
-
-    @model_validator(mode="after")
-    def _fits(self) -> Self:
-        if self.without and not self.augment:
-            raise ValueError("'without' is for arms that augment")
-        if self.name == BASE:
-            raise ValueError(f"{BASE!r} is the name of the arm that is not trained")
-        return self
-
-    @property
-    def dimensions(self) -> tuple[Dimension, ...]:
-        """Those that variants change."""
-        return tuple(d for d in DIMENSIONS if self.augment and d != self.without)
-
-
-class LabConfig(Frozen):
-    """All that the figures hang on, but for what the steps find (`Step.recipe`)."""
-
-    harness: Path
-    """Folder of the base harness."""
-    model: str = ""
-    """A folder, a hub name or a GGUF file; empty: the embedded SmolLM2-135M-Instruct."""
-    seeds: tuple[int, ...] = Field(default=(0, 1), min_length=1)
-    arms: tuple[Arm, ...] = Field(min_length=1)
-    suites: tuple[str, ...] = Field(min_length=1)
-    """Names of `livery.evaluation.suites`."""
-    limit: int = Field(default=0, ge=0)
-    """First tasks of each set; 0: all."""
-    limits: Mapping[str, int] = Field(default_factory=dict[str, int])
-    """By set, where it is another number."""
-    base_share: float = Field(default=0.2, ge=0, le=1)
-    strength: float = Field(default=0.5, ge=0, le=1)
-    tasks_a_variant: int = Field(default=5, ge=1)
-    lora_rank: int = Field(default=16, ge=0)
-    learning_rate: float = Field(default=1e-3, gt=0)
-    epochs: float = Field(default=1.0, gt=0)
-    rows_a_tree: int = Field(default=5, ge=1)
-    accumulate: int = Field(default=1, ge=1)
-    packing: Literal["auto", "tree", "mask", "rows"] = "auto"
-    save_every: int = Field(default=25, ge=1)
-    """Optimizer steps between checkpoints; may change when a run goes on."""
-    batch: int = Field(default=8, ge=1)
-    """Requests that evaluation decodes at a time."""
-    patience_s: float = Field(default=900.0, gt=0)
-    """Time of an evaluated request: scores are not to hang on how slow the machine is."""
-    context: int = Field(default=8192, ge=256)
-    """Tokens of a conversation in evaluation; a longer one cannot be answered and stops the lab."""
-    seconds_a_unit: Mapping[str, float] = Field(default_factory=lambda: dict(SECONDS_A_UNIT))
-    """By kind of step, for the first estimate."""
-
-    @model_validator(mode="after")
-    def _once(self) -> Self:
-        names = [a.name for a in self.arms]
-        twice = sorted({n for n in names if names.count(n) > 1})
-        if twice:
-            raise ValueError(f"arms that stand twice: {', '.join(twice)}")
-        for name in self.suites:
-            suite_named(name)
-        odd = sorted({*self.limits, *(s for a in self.arms for s in a.suites)} - {*self.suites})
-        if odd:
-            raise ValueError(f"sets of arms or limits that are not the lab's: {', '.join(odd)}")
-        return self
-
-    def limit_of(self, suite: str) -> int:
-        """First tasks of a set; 0: all."""
-        return self.limits.get(suite, self.limit)
-
-    def suites_of(self, arm: Arm) -> tuple[str, ...]:
-        return arm.suites or self.suites
-
-    def seeds_of(self, arm: Arm) -> tuple[int, ...]:
-        return arm.seeds or self.seeds
-
-
-def read_config(path: Path, profile: str) -> LabConfig:
-    """A profile of a YAML file.
-
-    Raises:
-        InputError: no such file or profile; every field that does not fit.
-    """
-    if not path.is_file():
-        raise InputError.at(path, "no such file; run from livery's own folder, or give --config")
-    try:
-        data: Any = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except yaml.YAMLError as error:
-        raise InputError.at(path, f"not YAML ({error})", code="lab-config") from error
-    known: Any = cast("dict[str, Any]", data).get("profiles") if isinstance(data, dict) else None
-    if not isinstance(known, dict) or profile not in known:
-        names = ", ".join(map(str, cast("dict[str, Any]", known))) if isinstance(known, dict) else "none"
-        raise InputError.at(path, f"found no profile {profile!r}; it has {names}", field="profiles", code="lab-config")
-    try:
-        return LabConfig.model_validate(known[profile])
-    except ValidationError as error:
-        raise InputError(
-            [
-                Problem(
-                    path=str(path),
-                    field=".".join(map(str, ("profiles", profile, *e["loc"]))),
-                    message=f"found {e['input']!r}; {e['msg']}",
-                    code="lab-config",
-                )
-                for e in error.errors(include_url=False)
-            ]
-        ) from error
 
 
 def digest_of(value: Any) -> str:
@@ -219,11 +100,13 @@ def steps_of(config: LabConfig, arms: Sequence[str] = (), *, sources: Mapping[st
     model, worn = ({k: v for k, v in given.items() if k == name} for name in ("model_digest", "harness_digest"))
     steps = [Step(name="base", kind="base", settings={**_settings(config, "model"), **model})]
     every = dict.fromkeys(s for a in config.arms for s in config.seeds_of(a))
-    # Seed by seed, so that there is something to compare before the last one is trained.
-    trained = [(a, s) for s in every for a in config.arms if a.name in wanted and s in config.seeds_of(a)]
-    for tasks, seed in dict.fromkeys((a.tasks, s) for a, s in trained):
+    # Seed by seed, so that there is something to compare before the last one is trained. Arms that others go on from
+    # are trained too, whoever asked.
+    chosen = _with_ancestors(config, wanted)
+    trained = [(a, s) for s in every for a in config.arms if a.name in chosen and _has_seed(config, a, s, wanted)]
+    for tasks, seed in dict.fromkeys((a.tasks, s) for a, s in trained if a.stage == "sft"):
         # What is matched hangs on every arm of that size, also on those not asked for now: it stays the same later.
-        peers = [a for a in config.arms if a.tasks == tasks and seed in config.seeds_of(a)]
+        peers = [a for a in config.arms if a.stage == "sft" and a.tasks == tasks and seed in config.seeds_of(a)]
         for arm in peers:
             steps.append(_data(config, arm, seed, worn))
         needs = tuple(f"data-{a.name}-s{seed}" for a in peers)
@@ -232,16 +115,38 @@ def steps_of(config: LabConfig, arms: Sequence[str] = (), *, sources: Mapping[st
             Step(name=_match(tasks, seed), kind="match", needs=needs, settings=settings, units=tasks * len(peers))
         )
     for arm, seed in trained:
-        steps.append(_sft(config, arm, seed))
-    evals = [_eval(config, BASE, 0, suite, worn) for suite in config.suites if BASE in wanted]
+        match arm.stage:
+            case "sft":
+                steps.append(_sft(config, arm, seed))
+            case "distill":
+                steps.append(_distill(config, arm, seed, given))
+            case "rl":
+                steps.append(_rl(config, arm, seed, worn))
+    evals = [_eval(config, None, 0, suite, given) for suite in config.suites if BASE in wanted]
     evals += [
-        _eval(config, a.name, seed, suite, worn)
+        _eval(config, a, seed, suite, given)
         for suite in config.suites
         for a, seed in trained
-        if suite in config.suites_of(a)
+        if a.name in wanted and suite in config.suites_of(a)
     ]
     table = Step(name="table", kind="table", needs=tuple(e.name for e in evals), settings={})
     return [*steps, *evals, table]
+
+
+def _with_ancestors(config: LabConfig, wanted: Sequence[str]) -> set[str]:
+    chosen: set[str] = set()
+    for name in wanted:
+        while name and name != BASE:
+            chosen.add(name)
+            name = config.arm(name).after
+    return chosen
+
+
+def _has_seed(config: LabConfig, arm: Arm, seed: int, wanted: Sequence[str]) -> bool:
+    """Whether an arm is trained with a seed: asked for itself, or one that goes on from it is."""
+    if seed not in config.seeds_of(arm):
+        return False
+    return arm.name in wanted or any(_has_seed(config, a, seed, wanted) for a in config.arms if a.after == arm.name)
 
 
 def _match(tasks: int, seed: int) -> str:
@@ -273,20 +178,57 @@ def _sft(config: LabConfig, arm: Arm, seed: int) -> Step:
     )
 
 
-def _eval(config: LabConfig, arm: str, seed: int, suite: str, worn: Mapping[str, str]) -> Step:
-    trained = arm != BASE
+def _distill(config: LabConfig, arm: Arm, seed: int, given: Mapping[str, str]) -> Step:
+    drawn = {k: v for k, v in given.items() if k == "prompts_digest"} or _settings(config, "prompts")
+    chosen = ("lora_rank", "distill")
     return Step(
-        name=f"eval-{arm}-s{seed}-{suite}" if trained else f"eval-{arm}-{suite}",
+        name=f"{arm.step}-s{seed}",
+        kind="distill",
+        needs=("base", f"{config.arm(arm.after).step}-s{seed}"),
+        settings={**_settings(config, *chosen), **drawn, "steps": arm.steps, "arm": arm.name, "seed": seed},
+        units=arm.steps,
+        arm=arm.name,
+        seed=seed,
+    )
+
+
+def _rl(config: LabConfig, arm: Arm, seed: int, worn: Mapping[str, str]) -> Step:
+    settings = {
+        **_settings(config, "lora_rank", "rl", "base_share", "strength"),
+        **worn,
+        "dimensions": list(arm.dimensions),
+        "tasks": arm.tasks,
+        "steps": arm.steps,
+        "arm": arm.name,
+        "seed": seed,
+    }
+    return Step(
+        name=f"{arm.step}-s{seed}",
+        kind="rl",
+        needs=("base", f"{config.arm(arm.after).step}-s{seed}"),
+        settings=settings,
+        units=arm.steps or arm.tasks,
+        arm=arm.name,
+        seed=seed,
+    )
+
+
+def _eval(config: LabConfig, arm: Arm | None, seed: int, suite: str, given: Mapping[str, str]) -> Step:
+    """Of an arm, or of the model that is not trained."""
+    common = {"lora_rank": config.lora_rank, "limit": config.limit_of(suite), "suite": suite}
+    if suite == IFEVAL:
+        asked = {k: v for k, v in given.items() if k == "ifeval_digest"} or _settings(config, "ifeval")
+        settings = {**common, **_settings(config, "batch", "ifeval_tokens"), **asked}
+    else:
+        worn = {k: v for k, v in given.items() if k == "harness_digest"}
+        settings = {**_settings(config, "batch", "patience_s", "context"), **worn, **common}
+    return Step(
+        name=f"eval-{arm.name}-s{seed}-{suite}" if arm else f"eval-{BASE}-{suite}",
         kind="eval",
-        needs=("base", *((f"sft-{arm}-s{seed}",) if trained else ())),
-        settings={
-            **_settings(config, "batch", "patience_s", "context", "lora_rank"),
-            **worn,
-            "limit": config.limit_of(suite),
-            "suite": suite,
-        },
-        units=min(config.limit_of(suite) or suite_named(suite).size, suite_named(suite).size),
-        arm=arm,
+        needs=("base", *((f"{arm.step}-s{seed}",) if arm else ())),
+        settings=settings,
+        units=config.size_of(suite),
+        arm=arm.name if arm else BASE,
         seed=seed,
         suite=suite,
     )

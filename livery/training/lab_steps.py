@@ -7,16 +7,17 @@ its order are `livery.training.lab`. Needs the training extra.
 from __future__ import annotations
 
 import asyncio
+import importlib
 import json
 import shutil
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, Literal, assert_never
 
 from livery.augment.operators import DIMENSIONS, Dimension
 from livery.augment.sampling import sample_variant
-from livery.errors import InputError
+from livery.errors import InputError, Problem
 from livery.evaluation import run as runs
 from livery.evaluation.report import write_report
 from livery.evaluation.results import Result
@@ -29,19 +30,61 @@ from livery.policies.model_file import sha256_of
 from livery.policies.open import open_policy
 from livery.simulator.tasks import make_tasks
 from livery.training import data
-from livery.training.lab import LabConfig, Made, Step, digest_of
+from livery.training.lab import IFEVAL, STAGES, LabConfig, Made, Step, digest_of
 from livery.training.lab_table import write_table
 from livery.training.rollouts import VerifierFilter, oracle_teacher
 from livery.training.rows import CARD, ROWS, DataRow, read_card, read_rows, write_rows
 
 WORLDS_APART = 100_003
 """Between the first worlds of two seeds, as `livery data build` has it."""
+RL_WORLDS = 5_000_003
+"""First world that reinforcement learning plays in: none that data is built on."""
 NOTE_EVERY = 20
 
 
 def sources_of(config: LabConfig, harness: Harness) -> dict[str, str]:
-    """Digests of what the whole lab starts from."""
-    return {"harness_digest": harness_digest(harness), "model_digest": weights_digest(config.model)}
+    """Digests of what the whole lab starts from.
+
+    Raises:
+        InputError: prompts that are not there, or options of a stage that it does not have.
+    """
+    _check_options(config)
+    found = {"harness_digest": harness_digest(harness), "model_digest": weights_digest(config.model)}
+    if any(a.stage == "distill" for a in config.arms):
+        found["prompts_digest"] = digest_of([_file_digest(p) for p in (*config.prompts, "-", *config.exclude)])
+    if IFEVAL in config.suites:
+        found["ifeval_digest"] = _file_digest(config.ifeval)
+    return found
+
+
+def _file_digest(source: str) -> str:
+    """Of a file's content; a hub's name stands for itself."""
+    path = Path(source)
+    if path.is_file():
+        return sha256_of(path)
+    if path.suffix in (".json", ".jsonl"):
+        raise InputError.at(path, "no such file; expected prompts as JSON Lines, or a name on the hub")
+    return source
+
+
+def _check_options(config: LabConfig) -> None:
+    problems: list[Problem] = []
+    for stage, given, ours in (
+        ("distill", config.distill, {"prompts", "exclude", "out", "model", "lora", "lora_rank", "teacher", "steps"}),
+        ("rl", config.rl, {"out", "model", "lora", "lora_rank", "tasks", "task_seed", "base_share", "steps"}),
+    ):
+        if not any(a.stage == stage for a in config.arms):
+            continue
+        module, name = {"distill": ("distill", "DistillOptions"), "rl": ("rl_options", "RlOptions")}[stage]
+        kind: Any = getattr(importlib.import_module(f"livery.training.{module}"), name)
+        known = {f.name for f in fields(kind)} - ours - {"seed"}
+        problems += [
+            Problem(path="lab", field=f"{stage}.{k}", message=f"no such option; expected of {', '.join(sorted(known))}")
+            for k in given
+            if k not in known
+        ]
+    if problems:
+        raise InputError(problems)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,8 +108,12 @@ class Worker:
                 return _match(step, out)
             case "sft":
                 return self._sft(step, out)
+            case "distill":
+                return self._distill(step, out)
+            case "rl":
+                return self._rl(step, out)
             case "eval":
-                return self._eval(step, out)
+                return self._ifeval(step, out) if step.suite == IFEVAL else self._eval(step, out)
             case "table":
                 return self._table(step, out)
             case _:
@@ -148,14 +195,103 @@ class Worker:
         facts = {k: found[k] for k in ("steps", "first_loss", "loss", "rows", "trees", "tokens_read", "seconds")}
         return Made(weights_digest(begun / "model"), round(result.rows * config.epochs), facts, resumed)
 
+    def _distill(self, step: Step, out: Path) -> Made:
+        from livery.training.distill import DistillOptions, train_distill
+        from livery.training.sft import last_checkpoint
+
+        config, begun = self.config, out / step.name / "run"
+        resumed = last_checkpoint(begun) is not None
+        before, base = _trained(step, out), out / "base" / "model"
+        given: dict[str, Any] = {"save_every": config.save_every, **config.distill}
+        if config.lora_rank:
+            given |= {"model": str(base), "lora": before}
+        else:
+            given |= {"model": str(before), "teacher": str(base)}
+        options = DistillOptions(
+            prompts=config.prompts,
+            exclude=tuple(map(Path, config.exclude)),
+            out=begun,
+            steps=step.settings["steps"],
+            seed=step.seed,
+            cpu=True,
+            **given,
+        )
+        return _made(train_distill(options, say=self.say, progress=self.progress), begun, resumed)
+
+    def _rl(self, step: Step, out: Path) -> Made:
+        from livery.training.rl import train_rl
+        from livery.training.rl_options import RlOptions
+        from livery.training.sft import last_checkpoint
+
+        config, begun = self.config, out / step.name / "run"
+        resumed = last_checkpoint(begun) is not None
+        before, dimensions = _trained(step, out), step.settings["dimensions"]
+        given: dict[str, Any] = {"strength": config.strength, "packing": config.packing, **config.rl}
+        if config.lora_rank:
+            given |= {"model": str(out / "base" / "model"), "lora": before}
+        else:
+            given |= {"model": str(before)}
+        options = RlOptions(
+            out=begun,
+            tasks=step.settings["tasks"],
+            task_seed=RL_WORLDS + step.seed * WORLDS_APART,
+            base_share=config.base_share if dimensions else 1.0,
+            dimensions=tuple(dimensions),
+            steps=step.settings["steps"],
+            seed=step.seed,
+            cpu=True,
+            **given,
+        )
+        found = train_rl(options, {self.harness.name: self.harness}, say=self.say, progress=self.progress)
+        return _made(found, begun, resumed)
+
     def policy_uri(self, step: Step, out: Path) -> str:
         """Greedy, so that two starts give the same figures."""
         config = self.config
         base = out / "base" / "model"
-        trained = next((out / n / "run" / "model" for n in step.needs if n.startswith("sft-")), None)
+        trained = _trained(step, out) if len(step.needs) > 1 else None
         adapter = f"lora={trained}&" if trained and config.lora_rank else ""
         model = trained if trained and not config.lora_rank else base
-        return f"hf:{model}?{adapter}batch={config.batch}&ctx={config.context}&temperature=0"
+        # Keys and values of every conversation in hand are kept between its turns.
+        kept = f"prefix_mib={max(512, 128 * config.batch)}"
+        return f"hf:{model}?{adapter}batch={config.batch}&ctx={config.context}&temperature=0&{kept}"
+
+    def _ifeval(self, step: Step, out: Path) -> Made:
+        from livery.evaluation import ifeval as t4
+        from livery.evaluation.ifeval_chat import open_chat
+        from livery.evaluation.ifeval_checkers import open_checkers
+        from livery.evaluation.ifeval_figures import figures
+        from livery.evaluation.ifeval_prompts import load_prompts, prompts_digest
+
+        config, folder = self.config, out / step.name / "run"
+        prompts, checkers = load_prompts(config.ifeval), open_checkers()
+        checkers.require(prompts)
+        chat = open_chat(self.policy_uri(step, out))
+        recipe = t4.IfevalRecipe(
+            tasks=prompts_digest(prompts),
+            prompts=len(prompts),
+            policy=chat.uri,
+            weights=chat.weights,
+            template=chat.template,
+            max_tokens=config.ifeval_tokens,
+        )
+        asked = prompts[: step.units]
+
+        async def ask() -> t4.Answered:
+            try:
+                return await t4.answer(recipe, asked, chat, folder)
+            finally:
+                await chat.aclose()
+
+        answered = asyncio.run(ask())
+        if answered.open:
+            raise InputError.at(folder, f"{answered.open} prompts are open: the model could not answer")
+        results = t4.check(asked, answered.responses, checkers)
+        found = figures(results)
+        t4.write_ifeval(folder, results, found, checkers.name)
+        facts = {name: one.to_json() for name, one in found.measures.items()}
+        scored = [r.model_dump(mode="json", exclude={"seconds"}) for r in results]
+        return Made(digest_of(scored), len(results), facts, bool(answered.resumed))
 
     def _eval(self, step: Step, out: Path) -> Made:
         config, folder = self.config, out / step.name / "run"
@@ -236,6 +372,17 @@ def _match(step: Step, out: Path) -> Made:
         (folder / CARD).write_text(json.dumps(card, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
         facts[arm] = counts
     return Made(digest_of(digests), len(shared) * len(arms), facts)
+
+
+def _trained(step: Step, out: Path) -> Path:
+    """What the arm that a step needs ended with."""
+    name = next(n for n in step.needs if n.partition("-")[0] in STAGES)
+    return out / name / "run" / "model"
+
+
+def _made(result: Any, begun: Path, resumed: bool) -> Made:
+    facts = json.loads(json.dumps(asdict(result), default=str))
+    return Made(weights_digest(begun / "model"), result.steps, facts, resumed)
 
 
 def _by_task(folder: Path) -> Mapping[str, DataRow]:

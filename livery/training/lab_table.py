@@ -13,14 +13,17 @@ import shutil
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 
 from livery.errors import InputError
+from livery.evaluation.edits_reduction import error_reduction
+from livery.evaluation.ifeval import RESULTS
+from livery.evaluation.ifeval_figures import MODES, TITLES, IfevalResult, ratio
 from livery.evaluation.results import Result, read_results
 from livery.evaluation.statistics import Floats, difference, estimate, points
-from livery.training.lab import BASE, LabConfig, Step, done_of
+from livery.training.lab import BASE, IFEVAL, STAGES, LabConfig, Step, done_of
 from livery.training.run_card import machine
 
 TABLE_JSON: Final = "lab.json"
@@ -29,6 +32,8 @@ PICTURE: Final = "lab.png"
 MEASURES: Final = ("avg", "accuracy", "effectiveness", "tool_rationality", "skill_selection")
 _HEADS: Final = ("AVG", "accuracy", "effectiveness", "tools", "skill")
 _FIRST: Final = "t1"
+R = TypeVar("R")
+COSTS: Final = ("rounds", "calls", "output_tokens", "reasoning_call_tokens", "reasoning_reply_tokens")
 
 
 def write_table(out: Path, step: Step, config: LabConfig, *, profile: str) -> dict[str, Any]:
@@ -37,17 +42,19 @@ def write_table(out: Path, step: Step, config: LabConfig, *, profile: str) -> di
     done = [name for name in step.needs if done_of(out / name)]
     if not done:
         raise InputError.at(out, "no evaluation is finished; there is nothing to tabulate", code="lab-table")
-    runs = {name: read_results(out / name / "run") for name in done}
-    data = table(runs, config, profile=profile)
-    data["unfinished"] = [name for name in step.needs if name not in runs]
+    plain = [name for name in done if name.endswith(f"-{IFEVAL}")]
+    runs = {name: read_results(out / name / "run") for name in done if name not in plain}
+    followed = {name: _read_followed(out / name / "run" / RESULTS) for name in plain}
+    data = table(runs, config, profile=profile, followed=followed)
+    data["unfinished"] = [name for name in step.needs if name not in done]
     data["date"] = datetime.now(UTC).date().isoformat()
     data["machine"] = machine()
     data["picture"] = PICTURE if profile == "full" else f"lab-{profile}.png"
     data["training"] = {
-        f"{a.name}-s{s}": done_of(out / f"sft-{a.name}-s{s}")["facts"]
+        f"{a.name}-s{s}": {"stage": a.stage, **done_of(out / f"{a.step}-s{s}")["facts"]}
         for a in config.arms
         for s in config.seeds_of(a)
-        if done_of(out / f"sft-{a.name}-s{s}")
+        if done_of(out / f"{a.step}-s{s}")
     }
     (out / step.name).mkdir(parents=True, exist_ok=True)
     picture(data, out / step.name / PICTURE)
@@ -56,22 +63,24 @@ def write_table(out: Path, step: Step, config: LabConfig, *, profile: str) -> di
     return data
 
 
-def table(runs: Mapping[str, Sequence[Result]], config: LabConfig, *, profile: str) -> dict[str, Any]:
+def table(
+    runs: Mapping[str, Sequence[Result]],
+    config: LabConfig,
+    *,
+    profile: str,
+    followed: Mapping[str, Sequence[IfevalResult]] | None = None,
+) -> dict[str, Any]:
     """
     Args:
         runs: results by the name of the evaluation's step; arms and sets that are not there are left out.
+        followed: the same of the plain prompts.
     """
     seeds = {BASE: (0,), **{a.name: config.seeds_of(a) for a in config.arms}}
     arms: dict[str, Any] = {}
     means: dict[tuple[str, str], dict[str, Floats]] = {}
     for arm, its_seeds in seeds.items():
         for suite in config.suites:
-            by_seed = {
-                s: by_task
-                for s in its_seeds
-                for by_task in [runs.get(f"eval-{arm}-{suite}" if arm == BASE else f"eval-{arm}-s{s}-{suite}")]
-                if by_task
-            }
+            by_seed = _by_seed(runs, arm, its_seeds, suite)
             if not by_seed:
                 continue
             columns = [points(sorted(r, key=lambda one: one.index)) for r in by_seed.values()]
@@ -80,6 +89,7 @@ def table(runs: Mapping[str, Sequence[Result]], config: LabConfig, *, profile: s
             arms.setdefault(arm, {})[suite] = {
                 "measures": {m: estimate(mean[m]).to_json() for m in MEASURES},
                 "seeds": {str(s): estimate(c["avg"]).to_json() for s, c in zip(by_seed, columns, strict=True)},
+                "costs": {c: float(np.mean([[getattr(r, c) for r in rs] for rs in by_seed.values()])) for c in COSTS},
             }
     kept = {
         arm: {
@@ -104,9 +114,51 @@ def table(runs: Mapping[str, Sequence[Result]], config: LabConfig, *, profile: s
         "tasks": {suite: next(iter(m["avg"].shape)) for (_, suite), m in means.items()},
         "arms": arms,
         "t2_less_t1": kept,
+        "edits": _edits(runs, seeds),
+        "ifeval": _ifeval(followed or {}, seeds),
         "between": versus,
         "config": config.model_dump(mode="json"),
     }
+
+
+def _read_followed(path: Path) -> list[IfevalResult]:
+    return [IfevalResult.model_validate_json(line) for line in path.read_bytes().splitlines()]
+
+
+def _by_seed(runs: Mapping[str, Sequence[R]], arm: str, seeds: Sequence[int], suite: str) -> dict[int, Sequence[R]]:
+    names = {s: f"eval-{arm}-{suite}" if arm == BASE else f"eval-{arm}-s{s}-{suite}" for s in seeds}
+    return {s: runs[name] for s, name in names.items() if runs.get(name)}
+
+
+def _edits(runs: Mapping[str, Sequence[Result]], seeds: Mapping[str, Sequence[int]]) -> dict[str, dict[str, Any]]:
+    """Arm -> seed -> what edits of the harness did to the errors that the edited harness counts."""
+    found: dict[str, dict[str, Any]] = {}
+    for arm, its_seeds in seeds.items():
+        old, new = (_by_seed(runs, arm, its_seeds, f"edits-{when}") for when in ("old", "new"))
+        for seed in old.keys() & new.keys():
+            found.setdefault(arm, {})[str(seed)] = error_reduction(old[seed], new[seed]).to_json()
+    return found
+
+
+def _ifeval(
+    followed: Mapping[str, Sequence[IfevalResult]], seeds: Mapping[str, Sequence[int]]
+) -> dict[str, dict[str, Any]]:
+    """Arm -> measure of IFEval, in per cent; seeds averaged prompt by prompt."""
+    found: dict[str, dict[str, Any]] = {}
+    for arm, its_seeds in seeds.items():
+        by_seed = _by_seed(followed, arm, its_seeds, IFEVAL)
+        if not by_seed:
+            continue
+        rows = [sorted(r, key=lambda one: one.key) for r in by_seed.values()]
+        sizes = np.array([len(r.instructions) for r in rows[0]], dtype=np.float64)
+        for mode in MODES:
+            met = np.mean([[sum(getattr(r, mode)) for r in row] for row in rows], axis=0)
+            whole = np.mean([[all(getattr(r, mode)) for r in row] for row in rows], axis=0)
+            found.setdefault(arm, {})[f"prompt_{mode}"] = ratio(whole, np.ones(len(sizes))).to_json()
+            found[arm][f"instruction_{mode}"] = ratio(met, sizes).to_json()
+        found[arm]["prompts"] = len(sizes)
+        found[arm]["cut_percent"] = 100 * float(np.mean([[r.cut for r in row] for row in rows]))
+    return found
 
 
 def _paired(a: Mapping[str, Floats], b: Mapping[str, Floats]) -> dict[str, Any]:
@@ -117,13 +169,16 @@ def _paired(a: Mapping[str, Floats], b: Mapping[str, Floats]) -> dict[str, Any]:
 
 
 def _pairs(config: LabConfig, there: Sequence[str]) -> list[tuple[str, str]]:
-    """Arms of equal budget: each that augments against each that does not, and a left-out dimension against none."""
+    """Arms that differ in one thing. Of one stage and budget: each that augments against each that does not, and a
+    left-out dimension against none; and each against the arm it goes on from."""
     known = [a for a in config.arms if a.name in there]
     out: list[tuple[str, str]] = []
     for a in known:
         for b in known:
-            if a.tasks == b.tasks and not a.without and a is not b:
-                fixed = not a.augment and b.augment
+            if b.after == a.name:
+                out.append((a.name, b.name))
+            if (a.stage, a.tasks, a.steps) == (b.stage, b.tasks, b.steps) and not a.without and a is not b:
+                fixed = a.stage != "distill" and not a.augment and b.augment
                 left_out = a.augment and b.without is not None
                 if fixed or left_out:
                     out.append((a.name, b.name))
@@ -160,20 +215,70 @@ def as_markdown(data: Mapping[str, Any]) -> str:
             for suite, found in suites.items():
                 cells = " | ".join(_difference(found[m]) for m in ("avg", "effectiveness"))
                 lines.append(f"| {name} | {suite} | {cells} |")
-    if data.get("training"):
-        lines += [
-            "",
-            "## Training",
-            "",
-            "| arm and seed | rows | tokens read | steps | first loss | last loss | minutes |",
-        ]
-        lines.append("|---|---|---|---|---|---|---|")
-        for name, f in data["training"].items():
-            lines.append(
-                f"| {name} | {f['rows']} | {f['tokens_read']} | {f['steps']} | {f['first_loss']:.3f} | "
-                f"{f['loss']:.3f} | {f['seconds'] / 60:.1f} |"
-            )
+    lines += _more_sets(data)
+    lines += _training(data.get("training", {}))
     return "\n".join(lines) + "\n"
+
+
+def _more_sets(data: Mapping[str, Any]) -> list[str]:
+    lines: list[str] = []
+    if data.get("ifeval"):
+        lines += ["", "## IFEval, per cent", "", "| arm | prompts | " + " | ".join(TITLES.values()) + " | cut off |"]
+        lines.append("|---|---|" + "---|" * (len(TITLES) + 1))
+        for arm, found in data["ifeval"].items():
+            cells = " | ".join(_estimate(found[m]) for m in TITLES)
+            lines.append(f"| {arm} | {found['prompts']} | {cells} | {found['cut_percent']:.0f} |")
+    if data.get("edits"):
+        lines += ["", "## Edits of the harness: errors by the edited harness's demands, per cent", ""]
+        lines += [
+            "| arm | seed | tasks | before the edit | after it | error reduction, % |",
+            "|---|---|---|---|---|---|",
+        ]
+        for arm, seeds in data["edits"].items():
+            for seed, found in sorted(seeds.items()):
+                less = _estimate(found["reduction_percent"]) if found["reduction_percent"] else "–"
+                errors = " | ".join(_estimate(found[f"errors_{w}_percent"]) for w in ("old", "new"))
+                lines.append(f"| {arm} | {seed} | {found['tasks']} | {errors} | {less} |")
+    costs = {arm: found[_FIRST]["costs"] for arm, found in data["arms"].items() if "costs" in found.get(_FIRST, {})}
+    if costs:
+        lines += ["", "## What a task of T1 takes, on the mean", ""]
+        lines += ["| arm | " + " | ".join(c.replace("_", " ") for c in COSTS) + " |", "|---" * (len(COSTS) + 1) + "|"]
+        lines += [f"| {arm} | " + " | ".join(f"{c[k]:.1f}" for k in COSTS) + " |" for arm, c in costs.items()]
+    return lines
+
+
+def _training(runs: Mapping[str, Any]) -> list[str]:
+    lines: list[str] = []
+    of = {stage: {n: f for n, f in runs.items() if f.get("stage", "sft") == stage} for stage in STAGES}
+    if of["sft"]:
+        lines += ["", "## Training: supervised", ""]
+        lines.append("| arm and seed | rows | tokens read | steps | first loss | last loss | minutes |")
+        lines.append("|---|---|---|---|---|---|---|")
+        lines += [
+            f"| {name} | {f['rows']} | {f['tokens_read']} | {f['steps']} | {f['first_loss']:.3f} | "
+            f"{f['loss']:.3f} | {f['seconds'] / 60:.1f} |"
+            for name, f in of["sft"].items()
+        ]
+    if of["distill"]:
+        lines += ["", "## Training: distillation", ""]
+        lines.append("| arm and seed | steps | first KL | last KL | tokens a reply | cut off | minutes |")
+        lines.append("|---|---|---|---|---|---|---|")
+        lines += [
+            f"| {name} | {f['steps']} | {f['first_kl']:.4f} | {f['kl']:.4f} | {f['length']:.0f} | "
+            f"{f['truncated']:.0%} | {f['seconds'] / 60:.1f} |"
+            for name, f in of["distill"].items()
+        ]
+    if of["rl"]:
+        lines += ["", "## Training: reinforcement learning", ""]
+        lines.append("| arm and seed | steps | rollouts | success, first | last | rollout s | scoring s | update s |")
+        lines.append("|---|---|---|---|---|---|---|---|")
+        lines += [
+            f"| {name} | {f['steps']} | {f['rollouts']} | {f['first'].get('success', float('nan')):.2f} | "
+            f"{f['last'].get('success', float('nan')):.2f} | {f['rollout_s']:.0f} | {f['scoring_s']:.0f} | "
+            f"{f['update_s']:.0f} |"
+            for name, f in of["rl"].items()
+        ]
+    return lines
 
 
 def _unfinished(data: Mapping[str, Any]) -> list[str]:

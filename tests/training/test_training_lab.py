@@ -19,12 +19,14 @@ from typer.testing import CliRunner
 from livery.cli import app
 from livery.cli.harnesses import load_checked
 from livery.errors import InputError
+from livery.evaluation.ifeval_figures import IfevalResult
 from livery.evaluation.results import Result
 from livery.evaluation.run import evaluate, recipe_of
 from livery.evaluation.suites import suite_named
 from livery.simulator.oracle import OraclePolicy
 from livery.simulator.task import Scores
 from livery.training import lab
+from livery.training.lab_steps import sources_of
 from livery.training.lab_table import as_markdown, publish, table
 
 ROOT = Path(__file__).parents[2]
@@ -186,7 +188,7 @@ def test_faults_of_the_configuration_are_all_told(tmp_path):
     path = tmp_path / "lab.yaml"
     faulty = {
         "harness": "h",
-        "arms": [ARMS[0], {"name": "A b", "augment": True, "tasks": 0}],
+        "arms": [ARMS[0], {"name": "A b", "augment": True, "tasks": -1}],
         "suites": ["t1"],
         "limits": 3,
     }
@@ -254,6 +256,92 @@ def test_an_arm_can_be_evaluated_on_some_of_the_sets():
     assert names == {"eval-base-t1", "eval-base-t2", "eval-fixed-s0-t1", "eval-fixed-s0-t2", "eval-hsa-s0-t2"}
     with pytest.raises(ValueError, match="not the lab's: t2-tool-schemas"):
         config(arms=[{**ARMS[0], "suites": ["t2-tool-schemas"]}])
+
+
+STAGED = [
+    {"name": "fixed", "tasks": 6},
+    {"name": "hsa", "augment": True, "tasks": 6},
+    {"name": "fixed-opd", "stage": "distill", "after": "fixed", "steps": 2, "seeds": [0]},
+    {"name": "hsa-opd", "stage": "distill", "after": "hsa", "steps": 2},
+    {"name": "rl-fixed", "stage": "rl", "after": "hsa-opd", "tasks": 4, "steps": 2, "seeds": [0]},
+    {"name": "hat", "stage": "rl", "after": "hsa-opd", "augment": True, "tasks": 4, "steps": 2},
+]
+
+
+def staged(**changes):
+    return config(**{"arms": STAGED, "prompts": ["general.jsonl"], **changes})
+
+
+def test_stages_go_on_from_where_other_arms_end():
+    by_name = {s.name: s for s in lab.steps_of(staged())}
+    assert by_name["distill-hsa-opd-s1"].needs == ("base", "sft-hsa-s1")
+    assert by_name["rl-hat-s1"].needs == ("base", "distill-hsa-opd-s1")
+    assert by_name["eval-hat-s1-t2"].needs == ("base", "rl-hat-s1")
+    assert "rl-rl-fixed-s1" not in by_name
+    assert by_name["match-6-s0"].needs == ("data-fixed-s0", "data-hsa-s0")
+    assert by_name["rl-hat-s0"].settings["dimensions"] != by_name["rl-rl-fixed-s0"].settings["dimensions"] == []
+
+
+def test_an_arm_alone_brings_those_it_goes_on_from_and_the_seeds_it_needs():
+    names = {s.name for s in lab.steps_of(staged(), ["rl-fixed"])}
+    assert {n for n in names if n.startswith(("sft", "distill", "rl"))} == {
+        "sft-hsa-s0", "distill-hsa-opd-s0", "rl-rl-fixed-s0",
+    }  # fmt: skip
+    assert {n for n in names if n.startswith("eval")} == {"eval-rl-fixed-s0-t1", "eval-rl-fixed-s0-t2"}
+
+
+@pytest.mark.parametrize(
+    ("arm", "told"),
+    [
+        ({"name": "x", "stage": "rl", "tasks": 4}, "'after' is empty"),
+        ({"name": "x", "stage": "rl", "after": "later", "tasks": 4}, "expected an arm that stands before it"),
+        ({"name": "x", "stage": "distill", "after": "fixed", "tasks": 4, "steps": 1}, "neither 'tasks' nor 'augment'"),
+        ({"name": "x", "after": "fixed", "tasks": 4}, "'after' is for distillation"),
+        ({"name": "x", "tasks": 0}, "'tasks' is 0"),
+    ],
+)
+def test_stages_that_do_not_fit_are_refused(arm, told):
+    with pytest.raises(ValueError, match=told):
+        staged(arms=[*STAGED, arm])
+
+
+def test_options_that_a_stage_does_not_have_are_refused(tmp_path):
+    (tmp_path / "general.jsonl").write_text('{"prompt": "Hello"}\n')
+    compact = load_checked(ROOT / "harnesses" / "streamer-en-compact")
+    with pytest.raises(InputError, match=r"rl\.lora: no such option"):
+        sources_of(staged(prompts=[str(tmp_path / "general.jsonl")], rl={"lora": "x"}), compact)
+    with pytest.raises(InputError, match=r"missing\.jsonl: no such file"):
+        sources_of(staged(prompts=["missing.jsonl"]), compact)
+
+
+def followed(*met):
+    return [
+        IfevalResult(key=i, instructions=("a", "b"), strict=pair, loose=(True, True), words=3, tokens=4)
+        for i, pair in enumerate(met)
+    ]
+
+
+def test_the_table_has_plain_instructions_edits_and_what_each_stage_buys():
+    edits = [r.model_copy(update={"kind": "limit"}) for r in results(0, 0, 0, 1)]
+    runs = {
+        "eval-hsa-s0-t1": results(1, 1, 0, 0),
+        "eval-hat-s0-t1": results(1, 1, 1, 0),
+        "eval-hat-s0-edits-old": edits,
+        "eval-hat-s0-edits-new": [r.model_copy(update={"kind": "limit"}) for r in results(1, 1, 0, 1)],
+    }
+    plain = {
+        "eval-hat-s0-t4": followed((True, True), (True, False)),
+        "eval-hat-s1-t4": followed((True, True), (True, True)),
+    }
+    chosen = staged(arms=[*STAGED[:2], {**STAGED[5], "after": "hsa"}], suites=["t1", "edits-old", "edits-new", "t4"])
+    data = table(runs, chosen, profile="full", followed=plain)
+    assert data["between"]["hat against hsa"]["t1"]["avg"]["value"] == 25.0
+    assert data["edits"]["hat"]["0"]["reduction_percent"]["value"] == pytest.approx(66.67, abs=0.01)
+    assert data["ifeval"]["hat"]["prompt_strict"]["value"] == 75.0
+    assert data["ifeval"]["hat"]["instruction_strict"]["value"] == 87.5
+    text = as_markdown(data)
+    assert "| hat | 2 | 75.0 (" in text
+    assert "| hat | 0 | 4 | 75.0 (" in text
 
 
 # --------------------------------------------------------------------------- the compact harness
