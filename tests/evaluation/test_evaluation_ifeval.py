@@ -327,5 +327,5 @@ async def test_hf_reads_the_models_own_template_and_is_greedy(tmp_path):
         await chat.aclose()
     first, _, third = answered.responses
     assert (first.response, first.tokens) == (third.response, third.tokens)
-    assert all(r.tokens == 12 and r.cut for r in answered.responses) or any(not r.cut for r in answered.responses)
+    assert all(r.tokens == 12 if r.cut else 0 < r.tokens <= 12 for r in answered.responses)
     assert tokenizer.decode(ids).startswith("<|im_start|>user\nQ: one")
