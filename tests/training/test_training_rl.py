@@ -16,9 +16,10 @@ from typer.testing import CliRunner
 from livery.cli import app
 from livery.errors import InputError
 from livery.training.packing import choose_packing, logprobs
-from livery.training.rl import Reference, RlTrainer, schedule
+from livery.training.rl import schedule
 from livery.training.rl_options import RlOptions, Sampling
 from livery.training.rl_rollouts import Rollouts, samples_of
+from livery.training.rl_trainer import Reference, RlTrainer
 from livery.training.sft import with_lora
 
 pytestmark = [

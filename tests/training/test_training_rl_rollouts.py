@@ -26,6 +26,11 @@ from livery.training.rl_options import RlOptions
 from livery.training.rl_rollouts import AgentRollouts, Sample, outcome_of, plan_jobs, rewards_of, token_row
 from livery.types import PolicyTurn, Route, Timing, TokenTrace, Trajectory, Turn, Usage
 
+pytestmark = [
+    pytest.mark.filterwarnings("ignore::FutureWarning"),  # of the training libraries among themselves
+    pytest.mark.filterwarnings("ignore::UserWarning"),
+    pytest.mark.filterwarnings("ignore::DeprecationWarning"),
+]
 ROOT = Path(__file__).parents[2]
 THOUGHT = "the shop knows"
 
@@ -237,3 +242,31 @@ def test_what_the_runtime_answers_in_the_policys_place_earns_the_policy_nothing(
     assert outcome["truncated"] == outcome["degraded"] == 1 and outcome["success"] == 0
     allowed = task.model_copy(update={"may_be_silent": True})
     assert rewards_of(allowed, played, FULL, options)["effectiveness"] == (route is Route.SILENT)
+
+
+def test_a_model_plays_trains_and_goes_on_in_one_process(tmp_path, monkeypatch):
+    pytest.importorskip("trl", reason="needs the training extra: trl is not installed")
+    from training_rows import small_model
+
+    from livery.training import rl
+    from livery.training.rl_rollouts import REWARDS
+
+    compact = load_harness(ROOT / "harnesses" / "streamer-en-compact").harness
+    limits = compact.limits.model_copy(update={"turn_tokens": 12, "retries": 1})
+    seen = []
+    plain = rl.RlTrainer._generation
+    monkeypatch.setattr(rl.RlTrainer, "_generation", lambda self, p: seen.append(plain(self, p)) or seen[-1])
+    options = RlOptions(
+        out=tmp_path / "rl", model=str(small_model(tmp_path / "model")), lora_rank=2, tasks=2, group=2, accumulate=1,
+        updates=2, steps=2, base_share=0.5, start_floor=0.0, cpu=True, max_tokens=8000,
+    )  # fmt: skip
+    result = rl.train_rl(options, {"compact": compact.replace(limits=limits)})
+    assert result.steps == 2 and result.rollouts == 4 and result.generations == 1
+    assert result.first["outcome/success"] == 0 and result.first["outcome/tokens"] > 0
+    assert {f"reward/{name}/mean" for name in REWARDS if name != "call_length"} <= result.first.keys()
+    assert result.difference < 1e-4
+    assert result.read_tokens < 0.7 * result.row_tokens
+    assert (tmp_path / "rl" / "model" / "adapter_model.safetensors").is_file()
+    [batches] = seen
+    assert len(batches) == 2 and all(batch.segments.kind.tolist() == [1, 1] for batch in batches)
+    assert rl.train_rl(options, {"compact": compact.replace(limits=limits)}).resumed_at == 2
