@@ -239,7 +239,8 @@ def _stock_faults(reply: Reply, evidence: Evidence) -> list[str]:
                     (f for f in evidence.gold if f.item == link and f.key in STOCK and isinstance(f.value, bool)), None
                 )
                 something = gold is not None or any(link in k.items for k in evidence.known)
-                if said.status == "there" and not something:
+                elsewhere = not said.carried and link in said.items and link not in evidence.asked
+                if not something and (said.status == "there" or elsewhere):
                     wrong.append(f"accuracy: nothing is known of the stock of item {link}")
                 continue
             apart = [{*evidence.statuses(link, label)} for label in labels if evidence.statuses(link, label)]

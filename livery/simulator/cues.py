@@ -208,7 +208,8 @@ UNOPENED: Final = re.compile(
 )
 THERE: Final = re.compile(
     r"in stock|(?:is|are|'s|still|also|be|now|yes it's) (?:now |still |also )?available|"
-    r"available (?:now|again|today)|(?:is|are|'s) (?:here|left|ready)|on the shel(?:f(?! life)|ves)|yes,? we do|"
+    r"available (?:now|again|today)|(?:is|(?<!you )are|'s) (?:here|left|ready)|"
+    r"on the shel(?:f(?! life)|ves)|yes,? we do|"
     r"(?:still|do|we|'ve|yes|also)(?: do| still)? (?:have|got)(?! (?:to|a (?:lot|great)))(?: (?:it|that|"
     r"this|them|some|a few|a couple|plenty|one|\d+|lots))|(?:\d+|one|two|three|four|five|six|seven|"
     r"eight|nine|ten|a few|some|plenty|several|dozen|couple)(?: [a-z]+){0,3} (?:left(?! (?:our|"
@@ -410,6 +411,11 @@ BEST: Final = re.compile(
 RATING: Final = re.compile(r"(?<![a-z0-9])ip(?:x\d|\d{2})(?![0-9])")
 """Codes that are facts: ingress protection."""
 MEMBERS_ONLY: Final = re.compile(r"only|仅限")
+SHOP_TERM: Final = re.compile(
+    r"(?<![a-z])(?:warranty|guarantee[ds]?|returns?|refund(?:s|ed)?|ship(?:s|ped|ping)?|deliver(?:y|ed|s)?)(?![a-z])"
+    r"|质保|保修|退货|退换|退款|发货|包邮|运费"
+)
+"""Words by which a span or a count in small talk is a term of the shop."""
 LEFT: Final = re.compile(r"(?<![a-z])(?:left|in stock|remaining)(?![a-z])|剩|库存")
 HAVE: Final = re.compile(r"(?:we|i|we've|i've)(?: do| still| also)* (?:have|got|stock)(?! to)|(?<!没)有(?!没有)")
 """That with a variant's name says that it is there."""

@@ -66,7 +66,12 @@ def judge_figures(reply: Reply, evidence: Evidence, *, chat: bool = False) -> Ve
             if advises(claim):
                 sizes_advised.append(claim)
             continue
-        if chat and claim.quantity.kind not in ("money", "percent") and not cues.LEFT.search(claim.clause):
+        if (
+            chat
+            and claim.quantity.kind not in ("money", "percent")
+            and not cues.LEFT.search(claim.clause)
+            and not cues.SHOP_TERM.search(claim.clause)
+        ):
             continue
         if cues.IDIOM.search(claim.clause) and claim.quantity.kind in ("number", "count"):
             continue

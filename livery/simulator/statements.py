@@ -43,7 +43,21 @@ _YES_NO_FILL = frozenset(
 )
 
 
+_REFERENCES = frozenset(
+    [
+        "link", "item", "number", "product", "one", "asking", "ask", "thanks", "thank", "please", "hi", "hello",
+        "sorry", "know", "wondering", "question", "链接", "这款", "那款", "这个", "那个", "号链", "请问",
+        "谢谢", "问下", "问一", "一下", "提问", "可以", "可不", "不可", "能不", "不能",
+    ]
+)  # fmt: skip
+"""Words of a question that say nothing of what is asked."""
+_VERB_ONLY = re.compile(r"\W*(?:可以|能|会|行|有|支持|对)(?=[一-鿿])")
+"""A yes that may as well be the verb of a sentence about something else: 可以点链接看看."""
 _NO_VARIANT = re.compile(r"\W*(?:sorry,? )?(?:no|not in|没有?|无)(?![a-z])")
+
+
+_SHORT = 6
+"""Characters of a Chinese clause that can be an answer by its first word alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,9 +198,13 @@ def leading(reply: Reply) -> bool | None:
     """The yes or no that a sentence, or a clause after a comma, begins with."""
     for start, end in reply.clauses:
         said = _yes_no(reply.low[start:end])
-        if said is not None:
+        if said is not None and not _verb_only(reply.low[start:end]):
             return said
     return None
+
+
+def _verb_only(clause: str) -> bool:
+    return _VERB_ONLY.match(clause) is not None and len(re.findall(r"[一-鿿]", clause)) > _SHORT
 
 
 @lru_cache(maxsize=1024)
@@ -209,6 +227,7 @@ def _topic(key: str, wordings: tuple[str, ...], asked: str, names: tuple[str, ..
     drop = {t for n in names for t in tokens(n)}
     words = {w for part in re.split(r"[._\s]", key) for w in tokens(part)}
     words |= {t for text in (*wordings, asked) for t in tokens(text)}
+    drop |= _REFERENCES
     return frozenset(w for w in words if w not in drop and w not in STOP_WORDS and w not in _YES_NO_FILL and len(w) > 1)
 
 
@@ -232,7 +251,7 @@ def holds(reply: Reply, topic: frozenset[str], wordings: Iterable[str], gold: bo
             return stance
         if about:
             return first if first is not None else cues.DENIAL.search(clause) is None
-        if first is not None and stance is None:
+        if first is not None and stance is None and not _verb_only(clause):
             stance = first
     return stance if alone or stance is not None else None
 
@@ -265,7 +284,7 @@ def promotion_stances(reply: Reply) -> list[bool]:
             continue  # an item's state, or its price "right now"
         if cues.PROMOTION_OFF.search(clause) or _yes_no(clause) is False:
             found.append(False)
-        elif cues.PROMOTION_ON.search(clause) or _yes_no(clause):
+        elif cues.PROMOTION_ON.search(clause) or (_yes_no(clause) and not _verb_only(clause)):
             found.append(True)
     return found
 

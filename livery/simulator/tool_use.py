@@ -27,6 +27,8 @@ INVALID = 0.2
 REPEATED = 0.1
 NEEDLESS = 0.1
 UNCALLED_WRITE = 0.3
+STRAY_SKILLS = 1
+"""Reply skills about something else that may be loaded beside a fitting one."""
 _INVALID = (ErrorKind.UNKNOWN_TOOL, ErrorKind.INVALID_ARGUMENTS, ErrorKind.BLOCKED)
 _FREE = frozenset({"catalog.get_product", "catalog.search", "room.state"})
 """One call of these is never needless: they find what is meant."""
@@ -38,7 +40,8 @@ def tool_rationality(task: Task, trajectory: Trajectory) -> tuple[float, list[st
     """The score and a reason for each loss."""
     if _handed_over_unasked(task, trajectory):
         return 1.0, []
-    results = [r for r in trajectory.results if not r.operation.startswith("harness.")]
+    placed = [(i, r) for i, r in enumerate(trajectory.results) if not r.operation.startswith("harness.")]
+    results = [r for _, r in placed]
     needed = [*task.needed]
     if task.hand_off and not any(n.operation == "room.hand_off" for n in needed):
         needed.append(_HAND_OFF)
@@ -47,8 +50,9 @@ def tool_rationality(task: Task, trajectory: Trajectory) -> tuple[float, list[st
     score = 1.0 - len(unmet) / len(needed) if needed else 1.0
     reasons += [f"tools: {n.operation} was needed with {encode(n.arguments)}" for n in unmet]
     done: set[tuple[str, str, str]] = set()
+    beside = _beside(trajectory)
     free = 1
-    for result in results:
+    for place, result in placed:
         # A further page of a result is another text of the same call.
         call = (result.operation or result.call.name, encode(result.arguments or result.call.arguments), result.text)
         name = result.operation or result.call.name
@@ -56,7 +60,7 @@ def tool_rationality(task: Task, trajectory: Trajectory) -> tuple[float, list[st
             score -= INVALID
             reasons.append(f"tools: {name}: {result.error.kind}")
             continue
-        if call in done:
+        if call in done or place in beside:
             score -= REPEATED
             reasons.append(f"tools: {name} was called twice with the same arguments")
             continue
@@ -74,6 +78,22 @@ def tool_rationality(task: Task, trajectory: Trajectory) -> tuple[float, list[st
             score -= NEEDLESS
             reasons.append(f"tools: {name} was needless")
     return max(0.0, min(1.0, round(score, 4))), reasons
+
+
+def _beside(trajectory: Trajectory) -> frozenset[int]:
+    """Places, in the trajectory's results, of failed calls that stand in one turn with an equal one before them: its
+    fault cannot have been seen yet."""
+    again: set[int] = set()
+    place = 0
+    for turn in trajectory.turns:
+        made: set[tuple[str, str, str]] = set()
+        for r in turn.results:
+            call = (r.call.name, encode(r.call.arguments), r.operation)
+            if call in made and not r.ok:
+                again.add(place)
+            made.add(call)
+            place += 1
+    return frozenset(again)
 
 
 def _handed_over_unasked(task: Task, trajectory: Trajectory) -> bool:
@@ -156,14 +176,16 @@ def _text(value: object) -> str:
 
 
 def skill_selection(task: Task, trajectory: Trajectory, harness: Harness) -> tuple[int, list[str]]:
-    """1 where a loaded reply skill is about one of the task's topics."""
+    """1 where a loaded reply skill is about one of the task's topics, and at most one is about none: a wrong choice may
+    be mended, but loading all of them is no choice."""
     if (task.may_be_silent and not trajectory.reply.strip()) or _handed_over_unasked(task, trajectory):
         return 1, []
     wanted = {str(t) for t in task.topics}
     loaded = set(trajectory.skills)
-    for skill in harness.skills:
-        if skill.key in loaded and skill.kind == "reply":
-            topics = skill.metadata.get("livery-topics", "").split()
-            if not wanted or wanted.intersection(topics):
-                return 1, []
+    replies = [s for s in harness.skills if s.key in loaded and s.kind == "reply"]
+    fitting = [s for s in replies if not wanted or wanted.intersection(s.metadata.get("livery-topics", "").split())]
+    if fitting and len(replies) - len(fitting) > STRAY_SKILLS:
+        return 0, [f"skill: {len(replies) - len(fitting)} loaded are about something else"]
+    if fitting:
+        return 1, []
     return 0, [f"skill: none loaded is about {' or '.join(sorted(wanted)) or 'a reply'}"]

@@ -8,12 +8,13 @@ without figures ("sturdy"), and a rule's condition told the wrong way round with
 
 from __future__ import annotations
 
+import re
 from typing import Literal, cast
 
 from livery.harness.model import Harness
 from livery.harness.quantities import FACTUAL, matches, read_quantities
 from livery.shop.catalogue import Catalogue
-from livery.simulator import cues, statements
+from livery.simulator import cues, manner, statements
 from livery.simulator.assertions import (
     CHEAPEST,
     STOCK,
@@ -42,6 +43,7 @@ _STATUSES: dict[str, statements.Status] = {
     "sold out": "sold_out", "已售罄": "sold_out", "no longer sold": "discontinued", "已下架": "discontinued",
     "not on sale yet": "upcoming", "未开售": "upcoming",
 }  # fmt: skip
+_NUMBERED = re.compile(r"link|item|number|#|号")
 _SMALL = frozenset({Intent.SMALL_TALK, Intent.PRAISE, Intent.OFF_TOPIC, Intent.ABUSE, Intent.INJECTION})
 
 
@@ -62,7 +64,15 @@ def verify(task: Task, trajectory: Trajectory, harness: Harness, *, catalogue: C
     chat = bool(task.asked) and all(a.intent in _SMALL and not a.facts for a in task.asked)
     verdict = judge_figures(reply, evidence, chat=chat)
     faults = [*verdict.faults, *statement_faults(task, reply, evidence), *forbidden_faults(task, reply, evidence)]
-    effective, missing = _effectiveness(task, trajectory, reply, evidence, verdict)
+    faults += manner.quality_faults(reply, task, evidence)
+    if manner.contradicts(reply, task, stock_said(reply, evidence)):
+        faults.append("accuracy: it says yes and no")
+    own = manner.without_echo(reply, task)
+    answer = reply if own == text else read_reply(own, task.world.language, evidence.lexicon, evidence.asked)
+    effective, missing = _effectiveness(task, trajectory, answer, evidence, verdict)
+    if effective and text:
+        most, why = _manner(task, trajectory, harness, reply)
+        effective, missing = min(effective, most), [*missing, *why]
     rational, tool_reasons = tool_rationality(task, trajectory)
     skilled, skill_reasons = skill_selection(task, trajectory, harness)
     return Scores(
@@ -110,6 +120,26 @@ def _effectiveness(
     return score, reasons
 
 
+def _manner(task: Task, trajectory: Trajectory, harness: Harness, reply: Reply) -> tuple[float, list[str]]:
+    """The most that a reply can be worth by how it answers."""
+    if manner.foreign(reply, task):
+        return 0.0, ["effectiveness: it is in another language"]
+    handed = any(r.operation == "room.hand_off" and r.ok for r in trajectory.results)
+    handed = handed or trajectory.route is Route.HANDOFF
+    reasons = [
+        f"effectiveness: {why}"
+        for why, found in (
+            ("it puts off what it could answer", manner.defers(reply, task, handed=handed)),
+            ("it asks for more than is open", manner.asks_everything(reply, task)),
+            ("it only asks", manner.only_asks(reply, task)),
+            ("it says the same twice", manner.repeats_itself(reply)),
+            ("it reads out data or instructions", manner.reads_out(reply, trajectory, harness)),
+        )
+        if found
+    ]
+    return (0.5 if reasons else 1.0), reasons
+
+
 def _met(
     asked: Asked, first: int, task: Task, reply: Reply, evidence: Evidence, verdict: Verdict, *, alone: bool
 ) -> tuple[float, list[str]]:
@@ -141,6 +171,12 @@ def _met(
     return (0.5, missing) if stated or (compared and not verdict.faults) else (0.0, missing)
 
 
+def _of_another(fact: GoldFact, reply: Reply) -> bool:
+    """Whether the reply speaks by number of other items only. Names are not asked: an answer may hold any noun."""
+    numbered = [m.links for m in reply.mentions if _NUMBERED.search(reply.low[m.start : m.end])]
+    return bool(fact.item and numbered) and not any(fact.item in m.links for m in reply.mentions)
+
+
 def _figures_told(text: str, reply: Reply, verdict: Verdict) -> bool:
     """Whether all figures of a text with figures are in the reply."""
     figures = [q for q in read_quantities(text) if q.kind in FACTUAL and q.kind not in ("number", "size")]
@@ -157,6 +193,8 @@ def _is_stated(
     if fact.kind == "money" and fact.value == 0:
         free = [s for s in statements.free_statements(reply, shipping=only_shipping(task)) if s.shipping]
         return bool(free) and all(free_holds(s, evidence) for s in free)
+    if fact.kind in ("yes_no", "text") and _of_another(fact, reply):
+        return False
     if fact.kind == "yes_no":
         stance = stance_of(fact, task, reply, evidence, alone=alone)
         if (
@@ -174,6 +212,8 @@ def _is_stated(
     if fact.key == "status":
         said = stock_said(reply, evidence)
         about = [s for s in said if not s.items or not fact.item or fact.item in s.items]
+        if said and not about:
+            return False  # of another item
         status = _STATUSES.get(str(fact.value))
         return any(s.status == status for s in about) or statements.worded(reply, fact.wordings)
     if fact.key == "promotion":
