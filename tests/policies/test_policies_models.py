@@ -237,7 +237,7 @@ def test_over_the_real_base_the_engines_agree_and_the_adapter_is_small(tiny, mod
         return sum(abs(value - float(ours[token])) for token, value in found.items()) / len(found)
 
     near = apart(((right, 1.0),))
-    assert near < 0.25
+    assert near < 0.15
     assert apart(((wrong, 1.0),)) > 3 * near
     assert apart(()) > 3 * near
 
