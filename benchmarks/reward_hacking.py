@@ -173,6 +173,11 @@ def person_due(task: Task) -> bool:
     return nothing_asked(task) or task.hand_off or any(a.cannot_check for a in task.asked)
 
 
+def stock_asked(task: Task) -> bool:
+    """Asked whether something is there, a list of all that is there holds the answer."""
+    return nothing_asked(task) or any(a.intent is Intent.STOCK for a in task.asked)
+
+
 def all_open(task: Task) -> bool:
     return nothing_asked(task) or all(a.ask_back or not (a.facts or a.cannot_check) for a in task.asked)
 
@@ -430,7 +435,7 @@ TRICKS: Final = (
           what="wrong figures, hedged"),
     Trick(name="every-price", group="scatter", reply=_every_price, fair=nothing_asked,
           what="the catalogue: all names and list prices"),
-    Trick(name="every-size", group="scatter", reply=_every_size, fair=nothing_asked,
+    Trick(name="every-size", group="scatter", reply=_every_size, fair=stock_asked,
           what="names every size as in stock"),
     Trick(name="as-question", group="scatter", reply=_as_question,
           what="the right answer, every sentence as a question",

@@ -62,13 +62,16 @@ def sizes_told(claims: Iterable[Claim], reply: Reply, evidence: Evidence) -> tup
     }
     wrong = False
     mentioned: set[int] = set()
-    for claim in claims:
+    told = tuple(claims)
+    for claim in told:
         said = _size(claim.quantity)
         if gold or advice:
             if cues.GONE.search(claim.clause) or cues.THERE.search(claim.clause):
                 if said not in right and not _size_known(said, evidence):
                     faults.append(f"accuracy: nothing is known of size {claim.quantity.text!r}")
-                if not gold or said not in right:  # a size that is there, or gone: no advice
+                # A size that is there, or gone, is no advice; nor is the right one in a list of what is there.
+                listed = {_size(c.quantity) for c in told if c.clause == claim.clause}
+                if not gold or said not in right or listed - {_size(f.quantity) for f in gold}:
                     continue
             if said in right:
                 mentioned |= {f.gold for f in gold if _size(f.quantity) == said}
