@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from livery.cli import app
 from livery.errors import InputError
 from livery.training.packing import choose_packing, logprobs
-from livery.training.rl import schedule
+from livery.training.rl import _picture, schedule
 from livery.training.rl_options import RlOptions, Sampling
 from livery.training.rl_rollouts import Rollouts, samples_of
 from livery.training.rl_trainer import Reference, RlTrainer
@@ -27,6 +27,12 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore::UserWarning"),
     pytest.mark.filterwarnings("ignore::DeprecationWarning"),
 ]
+
+
+@pytest.fixture(autouse=True)
+def without_picture(monkeypatch):
+    """Drawing takes longer than most of these runs; one test draws by itself."""
+    monkeypatch.setattr("livery.training.rl._picture", lambda *args, **more: None)
 
 
 def steps_of(out):
@@ -158,7 +164,8 @@ def test_time_tokens_and_shares_are_logged_for_each_step_and_add_up(tmp_path):
     assert steps[0]["sampler/difference"] < 1e-5
     card = json.loads((tmp_path / "run.json").read_text())
     assert card["kind"] == "rl" and card["result"]["rollout_s"] == result.rollout_s
-    assert (tmp_path / "loss.png").stat().st_size > 10_000
+    drawn = _picture(tmp_path, steps, title="a run")
+    assert drawn.stat().st_size > 10_000
 
 
 def test_the_kl_is_to_the_policy_as_it_was_at_the_start(tmp_path):

@@ -27,6 +27,11 @@ pytestmark = [
 ]
 
 
+@pytest.fixture(autouse=True)
+def without_picture(monkeypatch):
+    monkeypatch.setattr("livery.training.rl._picture", lambda *args, **more: None)
+
+
 class Stub:
     """``vllm serve`` as TRL's client knows it: completions from ids, and the calls around a change of weights."""
 
@@ -166,11 +171,15 @@ def test_a_conversation_beyond_the_context_is_the_policys_own_failure(client):
         asyncio.run(policy(client, context=20).act(rl_toy.request(MESSAGES, 5)))
 
 
+def unscored(ids):
+    return {"token_logprobs": [float("nan")] * len(ids), "top_logprobs": [None] * len(ids)}
+
+
 @pytest.mark.parametrize(
     ("spoil", "told"),
     [
         (lambda c: c.update(token_ids=c["token_ids"][:-1]), "log-probabilities; expected one for each id"),
-        (lambda c: c["logprobs"].update(token_logprobs=[float("nan")] * len(c["token_ids"])), "not a number"),
+        (lambda c: c["logprobs"].update(unscored(c["token_ids"])), "a log-probability that is not a number"),
         (lambda c: c.pop("token_ids"), "KeyError"),
     ],
 )
