@@ -36,6 +36,10 @@ _UNMARKED: Final = ("malformed", "empty", "stale", "permission_denied")
 
 _TRIES: Final = 8
 
+Manner = Literal["varied", "plain"]
+"""``plain``: what is needed at once and in one order, and the same words for the same thing: little to learn beside
+what to do. A small model that is trained on few conversations, and decodes the likeliest token, needs it: among many
+ways to begin a reply none is likely."""
 Order = Literal["together", "skill_first", "skill_last", "one_by_one"]
 _ORDERS: Final[dict[Order, float]] = {"together": 0.45, "skill_first": 0.2, "skill_last": 0.2, "one_by_one": 0.15}
 
@@ -50,12 +54,14 @@ class OraclePolicy:
         task: Task | None = None,
         seed: int = 0,
         actions: Literal["text", "native"] = "text",
+        manner: Manner = "varied",
     ) -> None:
         """
         Args:
             harness, task: used where a request's ``info`` has no ``"harness"`` and ``"task"``.
             seed: of its choices of order and words; a request's own seed joins it.
         """
+        self._manner: Manner = manner
         self._harness = harness
         self._task = task
         self._seed = seed
@@ -63,7 +69,7 @@ class OraclePolicy:
 
     @property
     def uri(self) -> str:
-        return f"oracle:{self._seed}"
+        return f"oracle:{self._seed}" + ("" if self._manner == "varied" else f"?manner={self._manner}")
 
     @property
     def weights(self) -> str:
@@ -85,7 +91,8 @@ class OraclePolicy:
             harness = harness.harness
         if not isinstance(task, Task) or not isinstance(harness, Harness):
             raise ValueError('the oracle needs a task and its harness: info={"task": ..., "harness": ...}')
-        return _Course(task, surfaces_of(harness), request, f"oracle/{self._seed}/{request.seed}/{task.id}").turn()
+        seed = f"oracle/{self._seed}/{request.seed}/{task.id}"
+        return _Course(task, surfaces_of(harness), request, seed, plain=self._manner == "plain").turn()
 
     async def warm(self, messages: tuple[PromptMessage, ...], session: str = "") -> None:
         """Nothing to prefill."""
@@ -104,10 +111,20 @@ class _Made:
     failed: bool = False
 
 
+class _Steady(Random):
+    """Always the first."""
+
+    def choice(self, seq: Any) -> Any:
+        return seq[0]
+
+
 class _Course:
     """One request: what is done, and what comes next."""
 
-    def __init__(self, task: Task, surfaces: Surfaces, request: PolicyRequest, seed: str) -> None:
+    def __init__(
+        self, task: Task, surfaces: Surfaces, request: PolicyRequest, seed: str, *, plain: bool = False
+    ) -> None:
+        self.plain = plain
         self.task = task
         self.surfaces = surfaces
         self.harness = surfaces.harness
@@ -122,6 +139,9 @@ class _Course:
         """Whether it hands over what cannot be checked."""
         self.topic = str(rng.choice(self._topics())) if task.topics else ""
         self.shuffled = rng.random()
+        if plain:
+            self.order, self.insists, self.calls_person, self.shuffled = "together", False, False, 1.0
+            self.topic = self._topics()[0] if task.topics else ""
         acted = [m for m in request.messages if m.role == "assistant"]
         self.rounds = sum(bool(m.calls) for m in acted)
         self.sent_back = len(acted) - self.rounds
@@ -138,8 +158,12 @@ class _Course:
             return PolicyTurn(calls=made, reasoning=self._thought(why, rng), stop="calls")
         said = {m.content for m in self.request.messages if m.role == "assistant"}
         text = ""
+        # What was sent back is said in other words.
+        steady = self.plain and not self.sent_back
+        words = _Steady(f"{self.seed}/{self.rounds}") if steady else rng
         for _ in range(_TRIES):
-            text = reply_to(self.task, self.form, rng, handed_over=self._done(HAND_OFF), plain=self.sent_back > 0)
+            brief = self.plain or self.sent_back > 0
+            text = reply_to(self.task, self.form, words, handed_over=self._done(HAND_OFF), plain=brief)
             if text not in said:  # the same again would be given up on
                 break
         why = "fix" if self.sent_back else "honest" if self._dead() else "ask" if self._open() else "reply"
@@ -171,7 +195,7 @@ class _Course:
             if self._order() == "one_by_one":
                 look_ups = look_ups[:1]
             together = [*skill, *look_ups, *person]
-            if rng.random() < 0.5:
+            if rng.random() < 0.5 and not self.plain:
                 together.reverse()
             return together, "retry" if retry else "call" if look_ups else "skill"
         if self._order() == "one_by_one":
@@ -362,7 +386,7 @@ class _Course:
     def _thought(self, about: str, rng: Random) -> str:
         if not self.request.reasoning:
             return ""
-        return speaker_of(self.task.world.language).think(about, self.topic, rng)
+        return speaker_of(self.task.world.language).think(about, self.topic, _Steady() if self.plain else rng)
 
 
 def _topics_of(skill: Skill) -> list[str]:

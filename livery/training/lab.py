@@ -155,7 +155,7 @@ def _match(tasks: int, seed: int) -> str:
 
 def _data(config: LabConfig, arm: Arm, seed: int, worn: Mapping[str, str]) -> Step:
     settings = {
-        **_settings(config, "base_share", "strength", "tasks_a_variant"),
+        **_settings(config, "base_share", "strength", "tasks_a_variant", "manner"),
         **worn,
         "dimensions": list(arm.dimensions),
         "tasks": arm.tasks,

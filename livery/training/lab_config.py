@@ -16,6 +16,7 @@ from livery.augment.operators import DIMENSIONS, Dimension
 from livery.errors import InputError, Problem
 from livery.evaluation.suites import suite_named
 from livery.harness.model import Frozen
+from livery.simulator.oracle import Manner
 
 CONFIG: Final = Path("configs/lab.yaml")
 BASE: Final = "base"
@@ -100,6 +101,8 @@ class LabConfig(Frozen):
     """By set, where it is another number."""
     base_share: float = Field(default=0.2, ge=0, le=1)
     strength: float = Field(default=0.5, ge=0, le=1)
+    manner: Manner = "varied"
+    """How the oracle, whose conversations are learned from, speaks and orders its calls."""
     tasks_a_variant: int = Field(default=5, ge=1)
     lora_rank: int = Field(default=16, ge=0)
     learning_rate: float = Field(default=1e-3, gt=0)

@@ -146,7 +146,7 @@ class Worker:
             tasks_a_variant=config.tasks_a_variant,
             base_share=config.base_share if chosen else 1.0,
             variants={"strength": config.strength, "dimensions": list(chosen)},
-            teacher="oracle",
+            teacher="oracle" if config.manner == "varied" else f"oracle, {config.manner}",
             filter="verifier",
             tokenizer={"source": "base", "digest": tokenizer.digest},
         )
@@ -156,7 +156,9 @@ class Worker:
             return variant.harness, [r.model_dump(mode="json") for r in variant.records]
 
         todo = list(data.jobs(recipe, harnesses, tasks, draw))
-        built = asyncio.run(data.build(recipe, todo, oracle_teacher(seed), VerifierFilter(), tokenizer, folder))
+        built = asyncio.run(
+            data.build(recipe, todo, oracle_teacher(seed, config.manner), VerifierFilter(), tokenizer, folder)
+        )
         facts = {
             "rows": built.rows,
             "dropped": dict(built.dropped),

@@ -18,7 +18,7 @@ from livery.agent.live_harness import LiveHarness
 from livery.errors import PolicyError
 from livery.harness.model import Harness
 from livery.policies.policy import Policy, PolicyRequest, PromptMessage
-from livery.simulator.oracle import OraclePolicy
+from livery.simulator.oracle import Manner, OraclePolicy
 from livery.simulator.rollout import live_of, rollout
 from livery.simulator.task import Scores, Task
 from livery.simulator.verifier import verify
@@ -126,9 +126,9 @@ class AgentTeacher:
         return Rollout(trajectory=trajectory, messages=recorder.messages, scores=scores)
 
 
-def oracle_teacher(seed: int = 0) -> AgentTeacher:
-    """The simulator's oracle: right on every task, in words that vary with the seed."""
-    return AgentTeacher(OraclePolicy(seed=seed))
+def oracle_teacher(seed: int = 0, manner: Manner = "varied") -> AgentTeacher:
+    """The simulator's oracle: right on every task, in words that vary with the seed, or plainly."""
+    return AgentTeacher(OraclePolicy(seed=seed, manner=manner))
 
 
 def _not_the_policys(trajectory: Trajectory) -> tuple[str, ...]:
