@@ -39,6 +39,11 @@ def run(
     ] = False,
     plan: Annotated[bool, typer.Option("--plan", help="Only say what would be done and how long it takes.")] = False,
     threads: Annotated[int, typer.Option(min=0, help="Of the CPU; 0: as torch chooses.")] = 1,
+    prompts: Annotated[
+        list[str] | None, typer.Option(help="General prompts for distillation, in place of the configuration's.")
+    ] = None,
+    exclude: Annotated[list[str] | None, typer.Option(help="Files whose prompts distillation must not draw.")] = None,
+    ifeval: Annotated[str, typer.Option(help="File of IFEval's prompts, in place of the configuration's.")] = "",
 ) -> None:
     """Build data, train every arm, evaluate and tabulate. Start it again to go on after a kill.
 
@@ -47,7 +52,8 @@ def run(
     from livery.policies.hf_loading import needed
     from livery.training import lab as labs
 
-    chosen = labs.read_config(config, profile)
+    given = {"prompts": tuple(prompts or ()), "exclude": tuple(exclude or ()), "ifeval": ifeval}
+    chosen = labs.read_config(config, profile).model_copy(update={k: v for k, v in given.items() if v})
     folder = out or Path("out") / f"lab-{profile}"
     if plan:
         _state(folder, chosen, arms or [])

@@ -16,6 +16,7 @@ import yaml
 from training_rows import small_model
 from typer.testing import CliRunner
 
+from livery.augment.operators import DIMENSIONS
 from livery.cli import app
 from livery.cli.harnesses import load_checked
 from livery.errors import InputError
@@ -201,6 +202,17 @@ def test_faults_of_the_configuration_are_all_told(tmp_path):
         lab.read_config(path, "quick")
 
 
+def test_the_other_profiles_leave_one_dimension_out_and_hold_all_stages():
+    left_out = lab.read_config(ROOT / lab.CONFIG, "dimensions")
+    assert {a.without for a in left_out.arms} == {None, *DIMENSIONS}
+    assert len({a.tasks for a in left_out.arms}) == 1
+    ablation = lab.read_config(ROOT / lab.CONFIG, "ablation")
+    assert {a.stage for a in ablation.arms} == {"sft", "distill", "rl"}
+    assert {a.name for a in ablation.arms if ablation.seeds_of(a) == (0, 1)} == {"fixed", "hsa", "hsa-opd", "hat"}
+    hat, fixed = ablation.arm("hat"), ablation.arm("hsa-opd-rl-fixed")
+    assert (hat.after, hat.tasks, hat.steps) == (fixed.after, fixed.tasks, fixed.steps)
+
+
 @pytest.mark.parametrize("profile", ["smoke", "full"])
 def test_the_profiles_that_come_along_can_be_read(profile):
     chosen = lab.read_config(ROOT / lab.CONFIG, profile)
@@ -208,7 +220,6 @@ def test_the_profiles_that_come_along_can_be_read(profile):
     fixed, hsa = (next(a for a in chosen.arms if a.name == n) for n in ("fixed", "hsa"))
     assert fixed.tasks == hsa.tasks
     assert lab.steps_of(chosen)[-1].kind == "table"
-    assert len(chosen.seeds) == (2 if profile == "full" else 1)
 
 
 def results(*accuracies):
