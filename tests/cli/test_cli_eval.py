@@ -58,6 +58,8 @@ def test_runs_over_other_tasks_are_not_compared(tmp_path: Path):
 
 def test_the_sets_are_listed():
     listed = run("suites")["sets"]
-    assert set(listed.values()) == {1500}
+    kinds = {"t1": 1500, "t2": 1500, "t3": 1000, "edits": 500}
+    assert {name.partition("-")[0] for name in listed} == set(kinds)
+    assert all(size == kinds[name.partition("-")[0]] for name, size in listed.items())
     assert {"t1", "t2", "t1-zh", "t2-zh", "t2-prompt-structure", "t2-zh-skill-identifiers"} < set(listed)
     assert len(listed) == 14
