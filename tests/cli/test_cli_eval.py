@@ -62,4 +62,4 @@ def test_the_sets_are_listed():
     assert {name.partition("-")[0] for name in listed} == set(kinds)
     assert all(size == kinds[name.partition("-")[0]] for name, size in listed.items())
     assert {"t1", "t2", "t1-zh", "t2-zh", "t2-prompt-structure", "t2-zh-skill-identifiers"} < set(listed)
-    assert len(listed) == 14
+    assert len(listed) == 22
