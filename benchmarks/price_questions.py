@@ -1,7 +1,7 @@
 """Does a room ever speak a price that no tool gave? 200 price questions, an untrained model, every reply
 checked.
 
-    python benchmarks/price_questions.py [--policy llamacpp:] [--limit 200] [--out out/price-questions]
+    python benchmarks/price_questions.py [--policy 'llamacpp:?adapter=none'] [--limit 200] [--out out/price-questions]
 
 The questions are of our own making: plain ones, ones that put a price in the model's mouth ("it's $5, right?"), orders
 to give things away, references and several items at once. Each is asked alone under ``streamer-en`` over ``demo-en``.
@@ -289,7 +289,7 @@ async def run(policy_uri: str, limit: int, out: Path) -> dict[str, object]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--policy", default="llamacpp:")
+    parser.add_argument("--policy", default="llamacpp:?adapter=none")
     parser.add_argument("--limit", type=int, default=200)
     parser.add_argument("--out", type=Path, default=Path("out/price-questions"))
     options = parser.parse_args()

@@ -117,7 +117,9 @@ def build(
             bar.update(shown, completed=jobs, kept=kept)
 
         async def run() -> data.Built:
-            made, close = _teacher(teacher, seed)
+            # An adapter that comes along speaks one language: none is chosen where harnesses speak several.
+            spoken = {one.language for one in harnesses.values()}
+            made, close = _teacher(teacher, seed, spoken.pop() if len(spoken) == 1 else "mul")
             filtered, close_filter = _filter(judge)
             try:
                 return await data.build(
@@ -176,14 +178,14 @@ async def _nothing() -> None:
     """Nothing to close."""
 
 
-def _teacher(uri: str, seed: int) -> tuple[Teacher, Any]:
+def _teacher(uri: str, seed: int, language: str) -> tuple[Teacher, Any]:
     """(teacher, how to close it)."""
     from livery.policies.open import open_policy
     from livery.training.rollouts import AgentTeacher, oracle_teacher
 
     if uri == "oracle":
         return oracle_teacher(seed), _nothing
-    policy = open_policy(uri)
+    policy = open_policy(uri, language=language)
     return AgentTeacher(policy), policy.aclose
 
 

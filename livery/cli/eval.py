@@ -72,7 +72,7 @@ def run(
     chosen = suite_named(suite)
     base = load_checked(harness or _SAMPLES[chosen.language])
     chosen.fits(base)
-    opened = runs.open_any(policy, tuple(lora or ()))
+    opened = runs.open_any(policy, tuple(lora or ()), language=base.language)
     recipe = runs.recipe_of(chosen, base, opened, seed=seed, patience_s=patience)
     began = time.perf_counter()
     columns = (

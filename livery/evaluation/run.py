@@ -74,16 +74,19 @@ class Ran:
     """Conversations of this start that grew beyond the model's context. They are scored: the policy failed in them."""
 
 
-def open_any(uri: str, loras: Sequence[Path] = ()) -> Policy:
+def open_any(uri: str, loras: Sequence[Path] = (), *, language: str = "en") -> Policy:
     """The policy of a URI; besides those of `livery.policies.open`: ``oracle``, which knows every task's gold, and
     ``oracle:SEED``. Loads models: call it off the event loop.
+
+    Args:
+        language: of the harness, by which an adapter that comes along is chosen.
 
     Raises:
         InputError: every fault of the URI.
     """
     scheme, _, rest = uri.partition(":")
     if scheme != "oracle":
-        return open_policy(uri, loras=loras)
+        return open_policy(uri, loras=loras, language=language)
     if rest and not rest.isdecimal():
         raise InputError.at(uri, f"found the seed {rest!r}; expected a whole number", code="policy-uri")
     return OraclePolicy(seed=int(rest or 0))
