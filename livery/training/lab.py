@@ -110,7 +110,9 @@ def steps_of(config: LabConfig, arms: Sequence[str] = (), *, sources: Mapping[st
         for arm in peers:
             steps.append(_data(config, arm, seed, worn))
         needs = tuple(f"data-{a.name}-s{seed}" for a in peers)
-        settings = {"arms": [a.name for a in peers]}
+        settings: dict[str, Any] = {"arms": [a.name for a in peers]}
+        if config.first_turns:
+            settings |= {"first_turns": config.first_turns, "seed": seed}
         steps.append(
             Step(name=_match(tasks, seed), kind="match", needs=needs, settings=settings, units=tasks * len(peers))
         )

@@ -103,6 +103,9 @@ class LabConfig(Frozen):
     strength: float = Field(default=0.5, ge=0, le=1)
     manner: Manner = "varied"
     """How the oracle, whose conversations are learned from, speaks and orders its calls."""
+    first_turns: float = Field(default=0.0, ge=0, le=1)
+    """Share of the conversations of which only the first turn is kept (`livery.training.rows.first_turn`): more
+    requests for the same computing."""
     tasks_a_variant: int = Field(default=5, ge=1)
     lora_rank: int = Field(default=16, ge=0)
     learning_rate: float = Field(default=1e-3, gt=0)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import importlib
 import json
+import random
 import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields
@@ -33,7 +34,7 @@ from livery.training import data
 from livery.training.lab import IFEVAL, STAGES, LabConfig, Made, Step, digest_of
 from livery.training.lab_table import write_table
 from livery.training.rollouts import VerifierFilter, oracle_teacher
-from livery.training.rows import CARD, ROWS, DataRow, read_card, read_rows, write_rows
+from livery.training.rows import CARD, ROWS, DataRow, first_turn, read_card, read_rows, write_rows
 
 WORLDS_APART = 100_003
 """Between the first worlds of two seeds, as `livery data build` has it."""
@@ -105,7 +106,7 @@ class Worker:
             case "data":
                 return self._data(step, out)
             case "match":
-                return _match(step, out)
+                return match_rows(step, out)
             case "sft":
                 return self._sft(step, out)
             case "distill":
@@ -349,7 +350,7 @@ class Worker:
         return Made(digest_of(data), 1, {"arms": sorted(data["arms"])})
 
 
-def _match(step: Step, out: Path) -> Made:
+def match_rows(step: Step, out: Path) -> Made:
     """The rows of tasks that every arm kept, so that arms learn from the same tasks; what they read and write is
     counted."""
     arms: list[str] = step.settings["arms"]
@@ -358,10 +359,14 @@ def _match(step: Step, out: Path) -> Made:
     shared = kept[0].intersection(*kept[1:])
     if not shared:
         raise InputError.at(out / step.name, "no task was kept in every arm; see the cards of the data steps")
-    facts: dict[str, Any] = {"tasks": len(shared)}
+    # The same tasks in every arm.
+    cut = step.settings.get("first_turns", 0.0)
+    drawn = random.Random(f"first turns/{step.settings.get('seed')}")
+    short = {task for task in sorted(shared) if drawn.random() < cut}
+    facts: dict[str, Any] = {"tasks": len(shared), "first turns": len(short)}
     digests: dict[str, str] = {}
     for arm, name in zip(arms, step.needs, strict=True):
-        rows = [r for task, r in sets[arm].items() if task in shared]
+        rows = [first_turn(r) if task in short else r for task, r in sets[arm].items() if task in shared]
         folder = out / step.name / arm
         folder.mkdir(parents=True, exist_ok=True)
         digests[arm] = write_rows(folder / ROWS, rows)

@@ -11,7 +11,7 @@ import hashlib
 import importlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -110,6 +110,27 @@ def read_card(folder: Path) -> dict[str, Any]:
     """The data card beside the rows; empty where there is none."""
     path = (folder if folder.is_dir() else folder.parent) / CARD
     return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+
+
+def first_turn(row: DataRow) -> DataRow:
+    """The row up to the end of what the policy wrote first: a request and which calls it needs. It costs a small model
+    a third of the whole conversation, and holds the choice that is hardest to learn.
+
+    Returns:
+        the row itself where the policy wrote once.
+    """
+    written = row.tokens.written
+    start = written.index(True)
+    stop = next((i for i in range(start, len(written)) if not written[i]), len(written))
+    if stop == len(written):
+        return row
+    turn = next(i for i, m in enumerate(row.messages) if m.role == "assistant") + 1
+    return replace(
+        row,
+        tokens=TokenRow(ids=row.tokens.ids[:stop], written=written[:stop]),
+        messages=row.messages[:turn],
+        fields={**row.fields, "first_turn": True},
+    )
 
 
 def tokenised_anew(rows: Sequence[DataRow], encoder: Encoder) -> list[DataRow]:

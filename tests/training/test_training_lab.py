@@ -13,7 +13,8 @@ import pytest
 pytest.importorskip("trl", reason="needs the training extra: trl is not installed")
 
 import yaml
-from training_rows import small_model
+from policies_tiny_model import chat_tokenizer
+from training_rows import small_data, small_model, small_rows
 from typer.testing import CliRunner
 
 from livery.augment.operators import DIMENSIONS
@@ -27,8 +28,9 @@ from livery.evaluation.suites import suite_named
 from livery.simulator.oracle import OraclePolicy
 from livery.simulator.task import Scores
 from livery.training import lab
-from livery.training.lab_steps import sources_of
+from livery.training.lab_steps import match_rows, sources_of
 from livery.training.lab_table import as_markdown, publish, table
+from livery.training.rows import first_turn, read_rows, tokenised_anew
 
 ROOT = Path(__file__).parents[2]
 pytestmark = [
@@ -353,6 +355,30 @@ def test_the_table_has_plain_instructions_edits_and_what_each_stage_buys():
     text = as_markdown(data)
     assert "| hat | 2 | 75.0 (" in text
     assert "| hat | 0 | 4 | 75.0 (" in text
+
+
+def test_a_row_cut_after_its_first_turn_is_the_row_of_so_many_messages():
+    row = small_rows(1, 1)[0]
+    cut = first_turn(row)
+    assert cut.messages == row.messages[:3]
+    assert [cut] == tokenised_anew([cut], chat_tokenizer())
+    assert cut.tokens.ids == row.tokens.ids[: len(cut.tokens.ids)]
+    assert 0 < sum(cut.tokens.written) < sum(row.tokens.written)
+    assert first_turn(cut) is cut
+
+
+def test_every_arm_keeps_only_the_first_turn_of_the_same_tasks(tmp_path):
+    for name in ("data-fixed-s0", "data-hsa-s0"):
+        small_data(tmp_path / name, harnesses=1, tasks=40)
+    step = next(s for s in lab.steps_of(config(first_turns=0.5)) if s.name == "match-6-s0")
+    made = match_rows(step, tmp_path)
+    kept = [
+        {r.fields["task"] for r in read_rows(tmp_path / step.name / arm) if r.fields.get("first_turn")}
+        for arm in ("fixed", "hsa")
+    ]
+    assert kept[0] == kept[1]
+    assert 8 < len(kept[0]) == made.facts["first turns"] < 32
+    assert made.facts["fixed"]["rows"] == 40
 
 
 # --------------------------------------------------------------------------- the compact harness
