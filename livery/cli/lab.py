@@ -118,7 +118,7 @@ def table(
     # Of all arms: the last start may have asked for some.
     last = labs.steps_of(config, sources=sources)[-1]
     step = dataclasses.replace(last, name="table-now")
-    data = write_table(folder, step, config, profile=profile)
+    data = write_table(folder, step, config, profile=profile, partly=True)
     print((folder / step.name / TABLE_MD).read_text(encoding="utf-8"))
     published = [str(p) for p in published_to(folder / step.name, _RESULTS, profile=profile)] if publish else []
     print(json.dumps({"out": str(folder / step.name), "unfinished": data["unfinished"], "published": published}))

@@ -12,6 +12,7 @@ import json
 import shutil
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import takewhile
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -36,17 +37,23 @@ R = TypeVar("R")
 COSTS: Final = ("rounds", "calls", "output_tokens", "reasoning_call_tokens", "reasoning_reply_tokens")
 
 
-def write_table(out: Path, step: Step, config: LabConfig, *, profile: str) -> dict[str, Any]:
+def write_table(out: Path, step: Step, config: LabConfig, *, profile: str, partly: bool = False) -> dict[str, Any]:
     """Write the table into the step's folder and return what the JSON holds. What is not finished is left out, and
-    named."""
+    named.
+
+    Args:
+        partly: of an evaluation that is begun, take the first tasks up to one that has no result yet.
+    """
     done = [name for name in step.needs if done_of(out / name)]
-    if not done:
+    begun = _begun(out, [n for n in step.needs if n not in done]) if partly else {}
+    if not done and not begun:
         raise InputError.at(out, "no evaluation is finished; there is nothing to tabulate", code="lab-table")
     plain = [name for name in done if name.endswith(f"-{IFEVAL}")]
     runs = {name: read_results(out / name / "run") for name in done if name not in plain}
     followed = {name: _read_followed(out / name / "run" / RESULTS) for name in plain}
-    data = table(runs, config, profile=profile, followed=followed)
-    data["unfinished"] = [name for name in step.needs if name not in done]
+    data = table({**runs, **begun}, config, profile=profile, followed=followed)
+    data["begun"] = {name: len(results) for name, results in begun.items()}
+    data["unfinished"] = [name for name in step.needs if name not in done and name not in begun]
     data["date"] = datetime.now(UTC).date().isoformat()
     data["machine"] = machine()
     data["picture"] = PICTURE if profile == "full" else f"lab-{profile}.png"
@@ -119,6 +126,19 @@ def table(
         "between": versus,
         "config": config.model_dump(mode="json"),
     }
+
+
+def _begun(out: Path, names: Sequence[str]) -> dict[str, list[Result]]:
+    found: dict[str, list[Result]] = {}
+    for name in names:
+        folder = out / name / "run"
+        if name.endswith(f"-{IFEVAL}") or not (folder / RESULTS).is_file():
+            continue
+        by_place = {r.index: r for r in read_results(folder)}
+        first = list(takewhile(lambda i, known=by_place: i in known, range(len(by_place))))
+        if first:
+            found[name] = [by_place[i] for i in first]
+    return found
 
 
 def _read_followed(path: Path) -> list[IfevalResult]:
@@ -204,7 +224,8 @@ def as_markdown(data: Mapping[str, Any]) -> str:
         for suite, found in suites.items():
             cells = [_estimate(found["measures"][m]) for m in MEASURES]
             seeds = ", ".join(f"{s}: {e['value']:.1f}" for s, e in found["seeds"].items())
-            lines.append(f"| {arm} | {suite} | {data['tasks'][suite]} | " + " | ".join(cells) + f" | {seeds} |")
+            n = found["measures"]["avg"]["n"]
+            lines.append(f"| {arm} | {suite} | {n} | " + " | ".join(cells) + f" | {seeds} |")
     for title, part in (("What is kept of T1, paired by task", "t2_less_t1"), ("Arms beside one another", "between")):
         if not any(data[part].values()):
             continue
@@ -283,7 +304,11 @@ def _training(runs: Mapping[str, Any]) -> list[str]:
 
 def _unfinished(data: Mapping[str, Any]) -> list[str]:
     left: list[str] = data.get("unfinished", [])
-    return [f"**Not finished, and not in the tables:** {', '.join(left)}.", ""] if left else []
+    begun: dict[str, int] = data.get("begun", {})
+    lines = [f"**Not finished, and not in the tables:** {', '.join(left)}.", ""] if left else []
+    if begun:
+        lines += [f"**Begun, first tasks only:** {', '.join(f'{name} ({n})' for name, n in begun.items())}.", ""]
+    return lines
 
 
 def picture(data: Mapping[str, Any], path: Path) -> None:

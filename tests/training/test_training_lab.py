@@ -466,10 +466,17 @@ def test_a_table_of_what_is_finished_names_what_is_not(setting, tmp_path):
     out = tmp_path / "lab"
     assert start(setting, out).exception is None
     (out / "eval-hsa-s0-t2" / "done.json").unlink()
+    (out / "eval-fixed-s0-t2" / "done.json").unlink()
+    lines = (out / "eval-fixed-s0-t2" / "run" / "results.jsonl").read_text().splitlines(keepends=True)
+    first = [line for line in lines if json.loads(line)["index"] == 0]
+    (out / "eval-fixed-s0-t2" / "run" / "results.jsonl").write_text("".join(first))
+    (out / "eval-hsa-s0-t2" / "run" / "results.jsonl").unlink()
     shown = CliRunner().invoke(app, ["lab", "table", str(out)])
     assert shown.exception is None, shown.exception
     assert json.loads(shown.stdout.splitlines()[-1])["unfinished"] == ["eval-hsa-s0-t2"]
     assert "**Not finished, and not in the tables:** eval-hsa-s0-t2." in shown.stdout
+    assert "**Begun, first tasks only:** eval-fixed-s0-t2 (1)." in shown.stdout
+    assert "| fixed | t2 | 1 |" in shown.stdout
     assert "| hsa | t1 | 2 |" in shown.stdout
     assert "| hsa | t2 | 2 |" not in shown.stdout
     written = publish(out / "table-now", tmp_path / "results", profile="tiny")
