@@ -15,7 +15,7 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final
 
 from pydantic import Field, ValidationError
 
@@ -25,6 +25,7 @@ from livery.evaluation.ifeval_chat import Chat
 from livery.evaluation.ifeval_checkers import Checkers
 from livery.evaluation.ifeval_figures import IfevalFigures, IfevalResult
 from livery.evaluation.ifeval_prompts import IfevalPrompt
+from livery.evaluation.run import read_run
 from livery.harness.model import Frozen
 
 SUITE: Final = "t4"
@@ -252,16 +253,7 @@ def read_ifeval_run(folder: Path) -> dict[str, Any]:
     Raises:
         InputError: there is none, or it is no recipe.
     """
-    path = folder / RUN
-    if not path.is_file():
-        raise InputError.at(path, "no such file; expected a folder that `livery eval ifeval` wrote")
-    try:
-        data: Any = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
-        raise InputError.at(path, f"found no JSON ({error}); expected the recipe of a run", code="not-json") from error
-    if not isinstance(data, dict) or cast("dict[str, Any]", data).get("schema") != RUN_SCHEMA:
-        raise InputError.at(path, f"expected a recipe of the schema {RUN_SCHEMA}", field="schema", code="ifeval-run")
-    return cast("dict[str, Any]", data)
+    return read_run(folder, schema=RUN_SCHEMA, command="livery eval ifeval")
 
 
 def _claim(recipe: IfevalRecipe, out: Path) -> None:

@@ -244,19 +244,22 @@ def _claim(recipe: Recipe, out: Path) -> None:
         raise InputError(problems)
 
 
-def read_run(folder: Path) -> dict[str, Any]:
+def read_run(folder: Path, *, schema: str = "livery.run/1", command: str = "livery eval run") -> dict[str, Any]:
     """The recipe in a run's folder.
+
+    Args:
+        schema, command: of the kind of run that is expected.
 
     Raises:
         InputError: there is none, or it is no recipe.
     """
     path = folder / RUN
     if not path.is_file():
-        raise InputError.at(path, "no such file; expected a folder that `livery eval run` wrote")
+        raise InputError.at(path, f"no such file; expected a folder that `{command}` wrote")
     try:
         data: Any = json.loads(path.read_text(encoding="utf-8"))
     except ValueError as error:
         raise InputError.at(path, f"found no JSON ({error}); expected the recipe of a run", code="not-json") from error
-    if not isinstance(data, dict) or cast("dict[str, Any]", data).get("schema") != "livery.run/1":
-        raise InputError.at(path, "expected a recipe of the schema livery.run/1", field="schema", code="unknown-schema")
+    if not isinstance(data, dict) or cast("dict[str, Any]", data).get("schema") != schema:
+        raise InputError.at(path, f"expected a recipe of the schema {schema}", field="schema", code="unknown-schema")
     return cast("dict[str, Any]", data)

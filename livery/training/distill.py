@@ -17,7 +17,6 @@ from __future__ import annotations
 import importlib
 import logging
 import math
-import os
 import random
 import time
 from collections import deque
@@ -30,7 +29,7 @@ from livery.errors import InputError
 from livery.policies.hf_loading import ChatTokenizer, load_model, load_tokenizer, weights_digest
 from livery.training.distill_prompts import Prompts, RenderedPrompts, read_prompts, render
 from livery.training.run_card import versions, write_run_card
-from livery.training.sft import FREE, Bar, leave_group, prepare_run, with_lora
+from livery.training.sft import FREE, Bar, leave_group, prepare_run, trainer_settings, with_adapter, with_lora
 
 torch: Any = importlib.import_module("torch")
 trl: Any = importlib.import_module("trl")
@@ -255,7 +254,7 @@ def train_distill(
     student = load_model(options.model, dtype=options.dtype)
     teacher = None if options.lora else _teacher(options, tokenizer)
     if options.lora:
-        student = _with_adapter(student, options.lora)
+        student = with_adapter(student, options.lora)
     result = distill(options, prompts, student, teacher, tokenizer, fresh=fresh, say=say, progress=progress)
     leave_group()
     return result
@@ -391,14 +390,6 @@ def _check(options: DistillOptions) -> None:
         )
 
 
-def _with_adapter(model: Any, folder: Path) -> Any:
-    peft: Any = importlib.import_module("peft")
-    try:
-        return peft.PeftModel.from_pretrained(model, str(folder), is_trainable=True)
-    except (RuntimeError, ValueError) as error:
-        raise InputError.at(folder, f"does not fit the model ({error})", field="lora", code="lora") from error
-
-
 def _teacher(options: DistillOptions, tokenizer: ChatTokenizer) -> Any:
     theirs = load_tokenizer(options.teacher).tokenizer.get_vocab()
     if theirs != tokenizer.tokenizer.get_vocab():
@@ -417,7 +408,7 @@ def _teacher(options: DistillOptions, tokenizer: ChatTokenizer) -> Any:
 
 def _config(options: DistillOptions, steps: int) -> Any:
     return trl.DistillationConfig(
-        output_dir=str(options.out),
+        **trainer_settings(options),
         # Reverse KL, at the temperature at which replies are sampled.
         beta=1.0,
         temperature=1.0,
@@ -428,25 +419,9 @@ def _config(options: DistillOptions, steps: int) -> Any:
         max_steps=steps,
         per_device_train_batch_size=options.batch,
         gradient_accumulation_steps=options.accumulate,
-        learning_rate=options.learning_rate,
-        lr_scheduler_type=options.schedule,
-        warmup_steps=options.warmup,
-        weight_decay=options.weight_decay,
         max_grad_norm=options.clip,
         gradient_checkpointing=options.checkpointing,
-        save_strategy="steps",
         save_steps=options.save_every,
-        save_total_limit=options.keep,
-        logging_steps=options.log_every,
-        logging_nan_inf_filter=False,
-        report_to="none",
-        disable_tqdm=True,
-        seed=options.seed,
-        data_seed=options.seed,
-        # Accelerate's own setting holds where it launched us: weights in float32, work in bfloat16.
-        bf16=options.dtype == "bfloat16" or os.environ.get("ACCELERATE_MIXED_PRECISION") == "bf16",
-        use_cpu=options.cpu,
-        dataloader_pin_memory=False,
     )
 
 

@@ -132,7 +132,7 @@ class LabConfig(Frozen):
     patience_s: float = Field(default=900.0, gt=0)
     """Time of an evaluated request: scores are not to hang on how slow the machine is."""
     context: int = Field(default=8192, ge=256)
-    """Tokens of a conversation in evaluation; a longer one cannot be answered and stops the lab."""
+    """Tokens of a conversation in evaluation; a longer one counts as failed."""
     seconds_a_unit: Mapping[str, float] = Field(default_factory=lambda: dict(SECONDS_A_UNIT))
     """By kind of step, for the first estimate."""
 

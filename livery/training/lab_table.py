@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 import json
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import takewhile
 from pathlib import Path
@@ -24,7 +24,7 @@ from livery.evaluation.ifeval import RESULTS
 from livery.evaluation.ifeval_figures import MODES, TITLES, IfevalResult, ratio
 from livery.evaluation.results import Result, read_results
 from livery.evaluation.statistics import Floats, difference, estimate, points
-from livery.training.lab import BASE, IFEVAL, STAGES, LabConfig, Step, done_of
+from livery.training.lab import BASE, IFEVAL, LabConfig, Step, done_of
 from livery.training.run_card import machine
 
 TABLE_JSON: Final = "lab.json"
@@ -58,10 +58,10 @@ def write_table(out: Path, step: Step, config: LabConfig, *, profile: str, partl
     data["machine"] = machine()
     data["picture"] = PICTURE if profile == "full" else f"lab-{profile}.png"
     data["training"] = {
-        f"{a.name}-s{s}": {"stage": a.stage, **done_of(out / f"{a.step}-s{s}")["facts"]}
+        f"{a.name}-s{s}": {"stage": a.stage, "measured": marker["measured"], **marker["facts"]}
         for a in config.arms
         for s in config.seeds_of(a)
-        if done_of(out / f"{a.step}-s{s}")
+        if (marker := done_of(out / f"{a.step}-s{s}"))
     }
     (out / step.name).mkdir(parents=True, exist_ok=True)
     picture(data, out / step.name / PICTURE)
@@ -268,37 +268,52 @@ def _more_sets(data: Mapping[str, Any]) -> list[str]:
     return lines
 
 
+_TRAINED: Final[Mapping[str, tuple[str, Mapping[str, Callable[[Mapping[str, Any]], str]]]]] = {
+    "sft": (
+        "supervised",
+        {
+            "rows": lambda f: f"{f['rows']}",
+            "tokens read": lambda f: f"{f['tokens_read']}",
+            "first loss": lambda f: f"{f['first_loss']:.3f}",
+            "last loss": lambda f: f"{f['loss']:.3f}",
+        },
+    ),
+    "distill": (
+        "distillation",
+        {
+            "first KL": lambda f: f"{f['first_kl']:.4f}",
+            "last KL": lambda f: f"{f['kl']:.4f}",
+            "tokens a reply": lambda f: f"{f['length']:.0f}",
+            "cut off": lambda f: f"{f['truncated']:.0%}",
+        },
+    ),
+    "rl": (
+        "reinforcement learning",
+        {
+            "rollouts": lambda f: f"{f['rollouts']}",
+            "success, first": lambda f: f"{f['first'].get('success', float('nan')):.2f}",
+            "last": lambda f: f"{f['last'].get('success', float('nan')):.2f}",
+            "rollout s": lambda f: f"{f['rollout_s']:.0f}",
+            "scoring s": lambda f: f"{f['scoring_s']:.0f}",
+            "update s": lambda f: f"{f['update_s']:.0f}",
+        },
+    ),
+}
+"""Stage -> its title, and its columns beside steps and minutes."""
+
+
 def _training(runs: Mapping[str, Any]) -> list[str]:
     lines: list[str] = []
-    of = {stage: {n: f for n, f in runs.items() if f.get("stage", "sft") == stage} for stage in STAGES}
-    if of["sft"]:
-        lines += ["", "## Training: supervised", ""]
-        lines.append("| arm and seed | rows | tokens read | steps | first loss | last loss | minutes |")
-        lines.append("|---|---|---|---|---|---|---|")
-        lines += [
-            f"| {name} | {f['rows']} | {f['tokens_read']} | {f['steps']} | {f['first_loss']:.3f} | "
-            f"{f['loss']:.3f} | {f['seconds'] / 60:.1f} |"
-            for name, f in of["sft"].items()
-        ]
-    if of["distill"]:
-        lines += ["", "## Training: distillation", ""]
-        lines.append("| arm and seed | steps | first KL | last KL | tokens a reply | cut off | minutes |")
-        lines.append("|---|---|---|---|---|---|---|")
-        lines += [
-            f"| {name} | {f['steps']} | {f['first_kl']:.4f} | {f['kl']:.4f} | {f['length']:.0f} | "
-            f"{f['truncated']:.0%} | {f['seconds'] / 60:.1f} |"
-            for name, f in of["distill"].items()
-        ]
-    if of["rl"]:
-        lines += ["", "## Training: reinforcement learning", ""]
-        lines.append("| arm and seed | steps | rollouts | success, first | last | rollout s | scoring s | update s |")
-        lines.append("|---|---|---|---|---|---|---|---|")
-        lines += [
-            f"| {name} | {f['steps']} | {f['rollouts']} | {f['first'].get('success', float('nan')):.2f} | "
-            f"{f['last'].get('success', float('nan')):.2f} | {f['rollout_s']:.0f} | {f['scoring_s']:.0f} | "
-            f"{f['update_s']:.0f} |"
-            for name, f in of["rl"].items()
-        ]
+    for stage, (title, columns) in _TRAINED.items():
+        of = {name: f for name, f in runs.items() if f["stage"] == stage}
+        if not of:
+            continue
+        lines += ["", f"## Training: {title}", ""]
+        lines.append("| arm and seed | steps | " + " | ".join(columns) + " | minutes |")
+        lines.append("|---" * (len(columns) + 3) + "|")
+        for name, f in of.items():
+            minutes = f"{f['seconds'] / 60:.1f}" + ("" if f["measured"] else " (last start)")
+            lines.append(f"| {name} | {f['steps']} | " + " | ".join(c(f) for c in columns.values()) + f" | {minutes} |")
     return lines
 
 
@@ -313,12 +328,11 @@ def _unfinished(data: Mapping[str, Any]) -> list[str]:
 
 def picture(data: Mapping[str, Any], path: Path) -> None:
     """Bars of effectiveness, with intervals: a group for each set, an arm each in it."""
-    matplotlib: Any = importlib.import_module("matplotlib")
-    matplotlib.use("Agg")
-    pyplot: Any = importlib.import_module("matplotlib.pyplot")
+    figures: Any = importlib.import_module("matplotlib.figure")
     arms: dict[str, Any] = data["arms"]
     suites = [s for s in data["tasks"] if any(s in found for found in arms.values())]
-    figure, axes = pyplot.subplots(figsize=(1.5 + 1.4 * len(suites), 3.6), layout="constrained")
+    figure = figures.Figure(figsize=(1.5 + 1.4 * len(suites), 3.6), layout="constrained")
+    axes = figure.add_subplot()
     width = 0.8 / len(arms)
     for i, (arm, found) in enumerate(arms.items()):
         places = [k for k, s in enumerate(suites) if s in found]
@@ -334,7 +348,6 @@ def picture(data: Mapping[str, Any], path: Path) -> None:
     axes.legend(fontsize=8, frameon=False, ncols=len(arms), loc="upper center", bbox_to_anchor=(0.5, 1.14))
     axes.spines[["top", "right"]].set_visible(False)
     figure.savefig(path, dpi=110)
-    pyplot.close(figure)
 
 
 def _difference(d: Mapping[str, Any]) -> str:

@@ -20,7 +20,6 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from livery.errors import InputError
 from livery.harness.model import Harness
 from livery.policies.hf import HfOptions, HfPolicy
 from livery.policies.hf_loading import ChatTokenizer, load_model, load_tokenizer, weights_digest
@@ -34,7 +33,7 @@ from livery.training.rl_rollouts import AgentRollouts, plan_jobs
 from livery.training.rl_server import ServerPolicy
 from livery.training.rl_trainer import SUMS, RlTrainer, RolloutFunc, mean, rate
 from livery.training.run_card import versions, write_run_card
-from livery.training.sft import Bar, leave_group, prepare_run, with_lora
+from livery.training.sft import Bar, leave_group, prepare_run, trainer_settings, with_adapter, with_lora
 
 trl: Any = importlib.import_module("trl")
 datasets: Any = importlib.import_module("datasets")
@@ -78,7 +77,7 @@ def train_rl(
     tokenizer = load_tokenizer(options.model)
     model = load_model(options.model, dtype=options.dtype)
     if options.lora:
-        model = _with_adapter(model, options.lora)
+        model = with_adapter(model, options.lora)
     data = {
         "harnesses": recipe_harnesses(harnesses),
         "split": "train",
@@ -191,16 +190,6 @@ class Sampler:
         return self._policy
 
 
-def _with_adapter(model: Any, folder: Path) -> Any:
-    if not (folder / "adapter_config.json").is_file():
-        raise InputError.at(folder, "no adapter_config.json in it; expected a LoRA adapter of peft", code="lora")
-    peft: Any = importlib.import_module("peft")
-    try:
-        return peft.PeftModel.from_pretrained(model, str(folder), is_trainable=True)
-    except (RuntimeError, ValueError) as error:
-        raise InputError.at(folder, f"does not fit the model ({error})", field="lora", code="lora") from error
-
-
 # ------------------------------------------------------------------------------ settings, card, picture
 
 
@@ -215,7 +204,7 @@ def _config(options: RlOptions, steps: int) -> Any:
             "vllm_importance_sampling_correction": False,
         }
     return trl.GRPOConfig(
-        output_dir=str(options.out),
+        **trainer_settings(options),
         num_generations=options.group,
         per_device_train_batch_size=options.groups_a_batch * options.group,
         gradient_accumulation_steps=options.accumulate,
@@ -237,26 +226,10 @@ def _config(options: RlOptions, steps: int) -> Any:
         # The reference is our own too.
         beta=0.0,
         disable_dropout=True,
-        learning_rate=options.learning_rate,
-        lr_scheduler_type=options.schedule,
-        warmup_steps=options.warmup,
-        weight_decay=options.weight_decay,
         max_grad_norm=options.max_norm,
         gradient_checkpointing=options.checkpointing,
-        save_strategy="steps",
         save_steps=options.save_every * options.steps_a_generation,
-        save_total_limit=options.keep,
-        logging_steps=options.log_every,
-        logging_nan_inf_filter=False,
-        report_to="none",
-        disable_tqdm=True,
-        seed=options.seed,
-        data_seed=options.seed,
-        # Accelerate's own setting holds where it launched us: weights in float32, work in bfloat16.
-        bf16=options.dtype == "bfloat16" or os.environ.get("ACCELERATE_MIXED_PRECISION") == "bf16",
-        use_cpu=options.cpu,
         remove_unused_columns=False,
-        dataloader_pin_memory=False,
         **server,
     )
 

@@ -22,7 +22,7 @@ from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from rich.console import Console
 from rich.progress import (
@@ -359,14 +359,73 @@ def with_lora(model: Any, *, rank: int, alpha: float, seed: int) -> Any:
     return peft.get_peft_model(model, config)
 
 
+def with_adapter(model: Any, folder: Path) -> Any:
+    """A model with a trained LoRA adapter, which is trained on.
+
+    Raises:
+        InputError: no adapter, or one of another model.
+    """
+    if not (folder / "adapter_config.json").is_file():
+        raise InputError.at(folder, "no adapter_config.json in it; expected a LoRA adapter of peft", code="lora")
+    peft: Any = importlib.import_module("peft")
+    try:
+        return peft.PeftModel.from_pretrained(model, str(folder), is_trainable=True)
+    except (RuntimeError, ValueError) as error:
+        raise InputError.at(folder, f"does not fit the model ({error})", field="lora", code="lora") from error
+
+
+class TrainerOptions(Protocol):
+    """What the options of every stage have."""
+
+    @property
+    def out(self) -> Path: ...
+    @property
+    def learning_rate(self) -> float: ...
+    @property
+    def schedule(self) -> str: ...
+    @property
+    def warmup(self) -> float: ...
+    @property
+    def weight_decay(self) -> float: ...
+    @property
+    def keep(self) -> int: ...
+    @property
+    def log_every(self) -> int: ...
+    @property
+    def seed(self) -> int: ...
+    @property
+    def dtype(self) -> str: ...
+    @property
+    def cpu(self) -> bool: ...
+
+
+def trainer_settings(options: TrainerOptions) -> dict[str, Any]:
+    """The trainer's settings that are the same for every stage."""
+    return {
+        "output_dir": str(options.out),
+        "learning_rate": options.learning_rate,
+        "lr_scheduler_type": options.schedule,
+        "warmup_steps": options.warmup,
+        "weight_decay": options.weight_decay,
+        "save_strategy": "steps",
+        "save_total_limit": options.keep,
+        "logging_steps": options.log_every,
+        "logging_nan_inf_filter": False,
+        "report_to": "none",
+        "disable_tqdm": True,
+        "seed": options.seed,
+        "data_seed": options.seed,
+        # Accelerate's own setting holds where it launched us: weights in float32, work in bfloat16.
+        "bf16": options.dtype == "bfloat16" or os.environ.get("ACCELERATE_MIXED_PRECISION") == "bf16",
+        "use_cpu": options.cpu,
+        "dataloader_pin_memory": False,
+    }
+
+
 def _config(options: SftOptions) -> Any:
     evaluates = bool(options.held_out and options.evaluate_every)
     return trl.SFTConfig(
-        output_dir=str(options.out),
-        learning_rate=options.learning_rate,
-        lr_scheduler_type=options.schedule,
-        warmup_steps=options.warmup,
-        weight_decay=options.weight_decay,
+        **trainer_settings(options),
         max_grad_norm=options.clip,
         num_train_epochs=options.epochs,
         max_steps=options.steps or -1,
@@ -376,22 +435,10 @@ def _config(options: SftOptions) -> Any:
         activation_checkpointing=options.checkpointing,
         eval_strategy="steps" if evaluates else "no",
         eval_steps=options.evaluate_every or None,
-        save_strategy="steps",
         save_steps=options.save_every,
-        save_total_limit=options.keep,
-        logging_steps=options.log_every,
-        logging_nan_inf_filter=False,
-        report_to="none",
-        disable_tqdm=True,
-        seed=options.seed,
-        data_seed=options.seed,
-        # Accelerate's own setting holds where it launched us: weights in float32, work in bfloat16.
-        bf16=options.dtype == "bfloat16" or os.environ.get("ACCELERATE_MIXED_PRECISION") == "bf16",
-        use_cpu=options.cpu,
         max_length=None,
         remove_unused_columns=False,
         dataset_kwargs={"skip_prepare_dataset": True},
-        dataloader_pin_memory=False,
         average_tokens_across_devices=True,
         # Trees are not tensors: each process collates its own batches.
         accelerator_config={"dispatch_batches": False, "split_batches": False, "even_batches": True},
