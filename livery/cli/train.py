@@ -34,7 +34,10 @@ def sft(
     data: Annotated[Path, typer.Option(help="Folder of `livery data build`.")],
     out: Annotated[Path, typer.Option(help="Folder for checkpoints, model, cards and picture.")],
     model: Annotated[str, typer.Option(help="A folder, a hub name or a GGUF file; empty: the embedded model.")] = "",
-    lora_rank: Annotated[int, typer.Option(min=0, help="0: train all weights.")] = 16,
+    lora: Annotated[Path | None, typer.Option(help="A trained adapter of the model, to train on.")] = None,
+    lora_rank: Annotated[
+        int | None, typer.Option(min=0, help="Without --lora: of a new adapter, 16 if not given; 0: all weights.")
+    ] = None,
     learning_rate: Annotated[float, typer.Option(help="Largest; 1e-3 suits LoRA, 1e-5 all weights.")] = 1e-3,
     schedule: Annotated[Literal["constant", "linear", "cosine"], typer.Option()] = "cosine",
     epochs: Annotated[float, typer.Option(help="Passes over the rows.")] = 1.0,
@@ -76,7 +79,8 @@ def sft(
         data=data,
         out=out,
         model=model,
-        lora_rank=lora_rank,
+        lora=lora,
+        lora_rank=lora_rank if lora_rank is not None else 0 if lora else 16,
         learning_rate=learning_rate,
         schedule=schedule,
         epochs=epochs,

@@ -19,6 +19,7 @@ from dataclasses import dataclass, replace
 from datetime import timedelta
 from pathlib import Path
 from random import Random
+from typing import Final
 
 from livery.shop.catalogue import Product
 from livery.shop.operations import OperationError
@@ -41,6 +42,14 @@ def make_task(world: World, seed: int, mix: Mix = DEFAULT_MIX) -> Task:
     return _Maker(world, seed, mix).task()
 
 
+TASKS_PER_WORLD: Final = 25
+
+
+def worlds_for(tasks: int, tasks_per_world: int = TASKS_PER_WORLD) -> int:
+    """Worlds that so many tasks of `make_tasks` take."""
+    return -(-tasks // tasks_per_world)
+
+
 def make_tasks(
     split: Split,
     language: Language,
@@ -48,7 +57,7 @@ def make_tasks(
     seed: int,
     *,
     mix: Mix = DEFAULT_MIX,
-    tasks_per_world: int = 25,
+    tasks_per_world: int = TASKS_PER_WORLD,
     store: str = "",
 ) -> list[Task]:
     """``n`` tasks over as many worlds as they need.

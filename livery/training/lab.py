@@ -7,8 +7,8 @@ by its own means: the journal of data, the checkpoints of training, the results 
 work in one folder: each takes the next step that is ready and that no other holds.
 
 Here are the configuration, the list and the runner, without torch. The work is `livery.training.lab_steps`, the table
-`livery.training.lab_table`. An arm is one stage of training: supervised from the base model, or distillation or
-reinforcement learning from where another arm ends.
+`livery.training.lab_table`. An arm is one stage of training: supervised, from the base model or from where another arm
+ends, or distillation or reinforcement learning from where another arm ends.
 """
 
 from __future__ import annotations
@@ -111,8 +111,8 @@ def steps_of(config: LabConfig, arms: Sequence[str] = (), *, sources: Mapping[st
             steps.append(_data(config, arm, seed, worn))
         needs = tuple(f"data-{a.name}-s{seed}" for a in peers)
         settings: dict[str, Any] = {"arms": [a.name for a in peers]}
-        if config.first_turns:
-            settings |= {"first_turns": config.first_turns, "seed": seed}
+        if cut := config.first_turns_of(peers[0]):
+            settings |= {"first_turns": cut, "seed": seed}
         steps.append(
             Step(name=_match(tasks, seed), kind="match", needs=needs, settings=settings, units=tasks * len(peers))
         )
@@ -163,6 +163,8 @@ def _data(config: LabConfig, arm: Arm, seed: int, worn: Mapping[str, str]) -> St
         "tasks": arm.tasks,
         "seed": seed,
     }
+    if arm.after:
+        settings["after_tasks"] = list(config.way_of(arm)[1])
     name = f"data-{arm.name}-s{seed}"
     return Step(name=name, kind="data", needs=("base",), settings=settings, units=arm.tasks, arm=arm.name, seed=seed)
 
@@ -172,7 +174,7 @@ def _sft(config: LabConfig, arm: Arm, seed: int) -> Step:
     return Step(
         name=f"sft-{arm.name}-s{seed}",
         kind="sft",
-        needs=("base", _match(arm.tasks, seed)),
+        needs=("base", _match(arm.tasks, seed), *((f"{config.arm(arm.after).step}-s{seed}",) if arm.after else ())),
         settings={**_settings(config, *chosen), "arm": arm.name, "seed": seed},
         units=round(arm.tasks * config.epochs),
         arm=arm.name,

@@ -42,7 +42,8 @@ class Arm(Frozen):
     name: str = Field(pattern=r"^[a-z0-9]+(-[a-z0-9]+)*$")
     stage: Stage = "sft"
     after: str = ""
-    """The arm from whose end distillation or reinforcement learning goes on, seed by seed."""
+    """The arm from whose end this one goes on, seed by seed; supervised training then meets other tasks than that
+    one."""
     augment: bool = False
     """False: every task under the base harness (Fixed-Harness SFT). True: under variants of the train split, and under
     the base in a share of the groups (HSA-SFT, HSA-RL)."""
@@ -50,6 +51,8 @@ class Arm(Frozen):
     """A dimension that no variant changes."""
     tasks: int = Field(default=0, ge=0)
     """Trajectories to build, or tasks to play. Arms of equal number and seed get the same tasks."""
+    first_turns: float | None = Field(default=None, ge=0, le=1)
+    """The lab's, where it is another share. Arms of equal number of tasks have the same."""
     steps: int = Field(default=0, ge=0)
     """Optimizer steps of distillation or reinforcement learning; 0: as many as meet everything once."""
     seeds: tuple[int, ...] = ()
@@ -61,10 +64,10 @@ class Arm(Frozen):
     def _fits(self) -> Self:
         if self.without and not self.augment:
             raise ValueError("'without' is for arms that augment")
-        if self.stage == "sft" and self.after:
-            raise ValueError("'after' is for distillation and reinforcement learning")
         if self.stage != "sft" and not self.after:
             raise ValueError(f"'after' is empty; expected the arm from whose end {self.stage} goes on")
+        if self.stage != "sft" and self.first_turns is not None:
+            raise ValueError("'first_turns' is for supervised training")
         if self.stage != "distill" and not self.tasks:
             raise ValueError("'tasks' is 0; expected at least 1")
         if self.stage == "distill" and (self.augment or self.tasks or not self.steps):
@@ -151,6 +154,16 @@ class LabConfig(Frozen):
                 raise ValueError(f"{arm.name}: 'after' is {arm.after!r}; expected an arm that stands before it")
             if before and not {*self.seeds_of(arm)} <= {*self.seeds_of(before)}:
                 raise ValueError(f"{arm.name}: found seeds {self.seeds_of(arm)}; expected of {before.name}'s")
+        for arm in self.arms:
+            if arm.after and arm.stage == "sft" and self.arm(arm.after).stage != "sft":
+                raise ValueError(f"{arm.name}: 'after' is {arm.after!r}; expected an arm of supervised training")
+            # Their rows are matched task by task.
+            odd = [a.name for a in self._peers(arm) if self.way_of(a) != self.way_of(arm)]
+            if odd:
+                raise ValueError(
+                    f"{arm.name} and {odd[0]} have as many tasks; expected the same first_turns, and that both or "
+                    "neither go on from an arm, of equal number again"
+                )
         if any(a.stage == "distill" for a in self.arms) and not self.prompts:
             raise ValueError("'prompts' is empty; distillation draws from them")
         odd = sorted({*self.limits, *(s for a in self.arms for s in a.suites)} - {*self.suites})
@@ -169,6 +182,22 @@ class LabConfig(Frozen):
 
     def arm(self, name: str) -> Arm:
         return next(a for a in self.arms if a.name == name)
+
+    def _peers(self, arm: Arm) -> list[Arm]:
+        return [a for a in self.arms if arm.stage == a.stage == "sft" and a.tasks == arm.tasks]
+
+    def first_turns_of(self, arm: Arm) -> float:
+        return self.first_turns if arm.first_turns is None else arm.first_turns
+
+    def way_of(self, arm: Arm) -> tuple[float, tuple[int, ...]]:
+        """What supervised arms of equal number of tasks have in common: the share of first turns, and the tasks of each
+        arm they go on from, the nearest first."""
+        before: list[int] = []
+        name = arm.after
+        while name:
+            before.append(self.arm(name).tasks)
+            name = self.arm(name).after
+        return self.first_turns_of(arm), tuple(before)
 
     def suites_of(self, arm: Arm) -> tuple[str, ...]:
         return arm.suites or self.suites

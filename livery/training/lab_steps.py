@@ -29,7 +29,7 @@ from livery.harness.model import Harness
 from livery.policies.hf_loading import load_model, load_tokenizer, weights_digest
 from livery.policies.model_file import sha256_of
 from livery.policies.open import open_policy
-from livery.simulator.tasks import make_tasks
+from livery.simulator.tasks import make_tasks, worlds_for
 from livery.training import data
 from livery.training.lab import IFEVAL, STAGES, LabConfig, Made, Step, digest_of
 from livery.training.lab_table import write_table
@@ -131,9 +131,9 @@ class Worker:
     def _data(self, step: Step, out: Path) -> Made:
         config, folder, seed = self.config, out / step.name, step.seed
         language: Literal["en", "zh"] = "zh" if self.harness.language.startswith("zh") else "en"
-        tasks = [
-            (self.harness.name, t) for t in make_tasks("train", language, step.settings["tasks"], seed * WORLDS_APART)
-        ]
+        # Behind the worlds of the arms that it goes on from.
+        first = seed * WORLDS_APART + sum(worlds_for(n) for n in step.settings.get("after_tasks", ()))
+        tasks = [(self.harness.name, t) for t in make_tasks("train", language, step.settings["tasks"], first)]
         named: frozenset[str] = frozenset(step.settings["dimensions"])
         chosen: tuple[Dimension, ...] = tuple(d for d in DIMENSIONS if d in named)
         tokenizer = load_tokenizer(out / "base" / "model")
@@ -142,7 +142,7 @@ class Worker:
             harnesses=data.recipe_harnesses(harnesses),
             split="train",
             tasks=data.tasks_digest(tasks),
-            task_seeds={"worlds": seed * WORLDS_APART},
+            task_seeds={"worlds": first},
             seed=seed,
             tasks_a_variant=config.tasks_a_variant,
             base_share=config.base_share if chosen else 1.0,
@@ -176,12 +176,15 @@ class Worker:
         begun = folder / "run"
         resumed = last_checkpoint(begun) is not None
         match = next(n for n in step.needs if n.startswith("match-"))
+        before = _trained(step, out) if any(n.partition("-")[0] in STAGES for n in step.needs) else None
+        base = out / "base" / "model"
         result = train_sft(
             SftOptions(
                 data=out / match / step.arm,
                 out=begun,
-                model=str(out / "base" / "model"),
-                lora_rank=config.lora_rank,
+                model=str(before if before and not config.lora_rank else base),
+                lora=before if config.lora_rank else None,
+                lora_rank=0 if before else config.lora_rank,
                 learning_rate=config.learning_rate,
                 epochs=config.epochs,
                 rows_a_tree=config.rows_a_tree,

@@ -60,8 +60,10 @@ class SftOptions:
     out: Path
     model: str = ""
     """A folder, a hub name or a GGUF file; empty: the embedded model."""
+    lora: Path | None = None
+    """A trained adapter of the model, which is trained on."""
     lora_rank: int = 16
-    """0: all weights."""
+    """Of a new adapter, without ``lora``; 0: all weights."""
     lora_alpha: float = 0.0
     """0: twice the rank."""
     learning_rate: float = 1e-3
@@ -231,9 +233,18 @@ def train_sft(
     Raises:
         InputError: data, model and options do not fit one another, or ``out`` holds a run of other options.
     """
+    if options.lora and options.lora_rank:
+        raise InputError.at(
+            options.lora,
+            f"found a lora_rank of {options.lora_rank} beside it; expected 0, since an adapter has its own",
+            field="lora_rank",
+            code="lora",
+        )
     tokenizer = load_tokenizer(options.model)
     rows = _rows(options, tokenizer, say)
     model = load_model(options.model, dtype=options.dtype)
+    if options.lora:
+        model = with_adapter(model, options.lora)
     result = train_rows(options, rows, model, tokenizer, fresh=fresh, say=say, progress=progress)
     leave_group()
     return result
@@ -259,7 +270,12 @@ def train_rows(
     callbacks: Sequence[Any] = (),
     progress: bool = False,
 ) -> SftResult:
-    """`train_sft` with everything loaded; ``options.data`` is used for the card only."""
+    """`train_sft` with everything loaded; ``options.data`` is used for the card only.
+
+    Args:
+        model: a peft model whose adapter is trained, or a model, which gets a new adapter where ``options.lora_rank``
+            is not 0.
+    """
     card = _run_card(options, tokenizer)
     resume = prepare_run(options.out, card, fresh=fresh)
     rng = random.Random(options.seed)
@@ -453,12 +469,13 @@ def _run_card(options: SftOptions, tokenizer: ChatTokenizer) -> dict[str, Any]:
     data = read_card(options.data)
     path = options.data / ROWS if options.data.is_dir() else options.data
     settings = asdict(options)
-    for name in ("data", "out", "model"):
+    for name in ("data", "out", "model", "lora"):
         settings.pop(name)
+    started = {"adapter": weights_digest(options.lora)} if options.lora else {}
     return {
         "kind": "sft",
         "settings": settings,
-        "model": {"source": options.model or "embedded", "weights": weights_digest(options.model)},
+        "model": {"source": options.model or "embedded", "weights": weights_digest(options.model), **started},
         "tokenizer": tokenizer.digest,
         "data": {
             "folder": options.data.name,
