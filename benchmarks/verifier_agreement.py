@@ -4,7 +4,7 @@
 
 Every labelled reply in ``tests/simulator`` is verified once. Precision and recall are of "wrong" (accuracy 0);
 effectiveness is the share judged exactly as the label. Cost is processor time of this process, first pass (everything
-read anew) and second pass. ``--show`` lists the disagreements of the development part; JSON last.
+read anew) and second pass. ``--show`` lists the disagreements of the parts for development; JSON last.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ from livery.simulator.task import Scores
 from livery.simulator.verifier import verify
 
 ROOT = Path(__file__).parents[1]
-SETS = ("labelled_replies", "labelled_replies_fresh", "labelled_replies_blind")
+SETS = ("labelled_replies", "labelled_replies_fresh", "labelled_replies_blind", "labelled_replies_chat")
 
 
 def main(argv: list[str]) -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--show", action="store_true", help="list the development part's disagreements")
+    parser.add_argument("--show", action="store_true", help="list the disagreements of the parts for development")
     parser.add_argument("--json", type=Path, help="write the figures here as well")
     options = parser.parse_args(argv)
 
@@ -73,7 +73,7 @@ def main(argv: list[str]) -> int:
     console.print(table)
     console.print(f"processor time a verification: {first:.2f} ms first, {second:.2f} ms again")
     if options.show:
-        for d in disagreements([x for x in judged if x[0].part == "development"]):
+        for d in disagreements([x for x in judged if x[0].part in ("development", "chat")]):
             console.print(
                 f"{d.labelled.id}: {d.labelled.trajectory.reply}", d.scores.reasons, d.labelled.why, markup=False
             )

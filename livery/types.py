@@ -205,6 +205,10 @@ class Usage:
     output: int = 0
     reasoning: int = 0
     """Output tokens spent on reasoning (a part of ``output``)."""
+    drafted: int = 0
+    """Tokens guessed ahead by speculative decoding; 0 where there is none."""
+    accepted: int = 0
+    """Of ``drafted``, those that the model would have written too (a part of ``output``)."""
 
     def __add__(self, other: Usage) -> Usage:
         return Usage(
@@ -212,6 +216,8 @@ class Usage:
             cached=self.cached + other.cached,
             output=self.output + other.output,
             reasoning=self.reasoning + other.reasoning,
+            drafted=self.drafted + other.drafted,
+            accepted=self.accepted + other.accepted,
         )
 
 
@@ -313,6 +319,23 @@ class Turn:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class StageTimes:
+    """Where a request's seconds went, on the wall. The parts do not overlap; what of ``total_s`` is in none of them is
+    the loop's own work. All zero in trajectories from before they were measured."""
+
+    policy_s: float = 0.0
+    """In the policy's calls. How each divides into queue, prefill and decode is in its turn's `Timing`."""
+    cut_s: float = 0.0
+    """Of ``policy_s``, in a call that failed or was ended by the deadline: no turn tells of it."""
+    tools_s: float = 0.0
+    """While calls ran and no hook did."""
+    hooks_s: float = 0.0
+    """While hooks ran, on whatever."""
+    degraded_s: float = 0.0
+    """In the degraded route, without its hooks."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Trajectory:
     """Everything that happened for one request. Documented in docs/trajectory.md."""
 
@@ -341,6 +364,8 @@ class Trajectory:
     """From the lead message's arrival to the start of the loop."""
     total_s: float = 0.0
     """From the start of the loop to the final reply."""
+    stages: StageTimes = StageTimes()
+    """What ``total_s`` was spent on."""
 
     @property
     def usage(self) -> Usage:

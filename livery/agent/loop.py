@@ -28,6 +28,7 @@ from livery.agent.degraded import Degraded
 from livery.agent.formatting import surface
 from livery.agent.live_harness import LiveHarness
 from livery.agent.lookup import look_up
+from livery.agent.stages import StageClock
 from livery.errors import PolicyError
 from livery.harness.hooks.decisions import Allow, Block, Decision, HookContext, PromptValue, Retry
 from livery.harness.model import Skill, Tool
@@ -122,6 +123,7 @@ class Agent:
             started_at=started_at,
             queue_s=max(0.0, started_at - request.messages[0].at) if request.messages else 0.0,
             total_s=self._monotonic() - start,
+            stages=run.stages.times(),
         )
 
 
@@ -153,10 +155,12 @@ class _Run:
     round: int = 0
     retries: int = 0
     budget: Budget = field(init=False)
+    stages: StageClock = field(init=False)
 
     def __post_init__(self) -> None:
         limits = self.live.harness.limits
         self.budget = Budget(limits.deadline_s, limits.degraded_reserve_s, self.monotonic)
+        self.stages = StageClock(self.monotonic)
 
     async def to_the_end(self) -> _End:
         try:
@@ -169,7 +173,8 @@ class _Run:
         except TemplateError as error:
             end = _End(Route.DEGRADED, f"prompt: {type(error).__name__}: {error}")
         if end.route in (Route.DEGRADED, Route.HANDOFF) and not end.reply:
-            return await self._without_policy(end)
+            with self.stages.of("degraded"):
+                return await self._without_policy(end)
         return end
 
     async def _attempt(self) -> _End:
@@ -208,22 +213,22 @@ class _Run:
                 break  # No reply could stand: the time is better left to the degraded route.
             only_skill = skill_due and (repeated or self.round == limits.rounds - 1 or not self.budget.holds(3))
             began = self.monotonic()
-            turn = await self.agent.policy.act(
-                PolicyRequest(
-                    messages=tuple(messages),
-                    tools=self.live.reply_skill_surfaces if only_skill else self.live.surfaces,
-                    allow_calls=not last,
-                    allow_reply=not skill_due,
-                    reasoning=self.live.harness.rendering.reasoning == "think",
-                    max_tokens=limits.turn_tokens,
-                    timeout_s=self.budget.left_s,
-                    session=self.request.room,
-                    seed=self.seed,
-                    previous=previous,
-                    previous_messages=shown,
-                    info=self.info,
-                )
+            asked = PolicyRequest(
+                messages=tuple(messages),
+                tools=self.live.reply_skill_surfaces if only_skill else self.live.surfaces,
+                allow_calls=not last,
+                allow_reply=not skill_due,
+                reasoning=self.live.harness.rendering.reasoning == "think",
+                max_tokens=limits.turn_tokens,
+                timeout_s=self.budget.left_s,
+                session=self.request.room,
+                seed=self.seed,
+                previous=previous,
+                previous_messages=shown,
+                info=self.info,
             )
+            with self.stages.of("policy"):
+                turn = await self.agent.policy.act(asked)
             self.budget.round_took(self.monotonic() - began)
             shown = len(messages)
             previous = turn
@@ -236,7 +241,8 @@ class _Run:
                     return _End(Route.DEGRADED, "repetition: the policy made the same calls again and again")
                 break
             if turn.calls:
-                results = await runner.run(turn.calls)
+                with self.stages.of("tools"):
+                    results = await runner.run(turn.calls)
                 # Nothing new was asked, so nothing new was learnt; another such round would be a waste.
                 repeated = {_signature(c) for c in turn.calls} <= made
                 made |= {_signature(c) for c, r in zip(turn.calls, results, strict=True) if not _transient(r)}
@@ -324,7 +330,8 @@ class _Run:
             route=route,
         )
         left = self.budget.left_s if route is Route.AGENT else self.budget.reserve_s
-        outcome = await self.live.hooks.run(checkpoint, value, context, budget_s=left)
+        with self.stages.of("hooks"):
+            outcome = await self.live.hooks.run(checkpoint, value, context, budget_s=left)
         self.events.extend(outcome.events)
         return outcome.value, outcome.decision
 

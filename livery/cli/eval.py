@@ -15,7 +15,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from livery.cli import eval_edits, eval_more
+from livery.cli import eval_edits, eval_more, eval_rescore
 from livery.errors import InputError
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ app.command()(eval_more.ifeval)
 app.command()(eval_more.table)
 app.command()(eval_edits.edits)
 app.command()(eval_edits.edits_check)
+app.command()(eval_rescore.rescore)
 
 _notices = Console(stderr=True, highlight=False)
 _screen = Console(highlight=False)
@@ -153,6 +154,11 @@ def compare(
     if recipes[0]["tasks"] != recipes[1]["tasks"]:
         message = f"the tasks {recipes[1]['tasks'][:12]}; {a} was played over others, {recipes[0]['tasks'][:12]}"
         raise InputError.at(b, message, field="tasks", code="other-tasks")
+    verifiers = [str(recipe.get("verifier", "")) for recipe in recipes]
+    if verifiers[0] != verifiers[1]:
+        says = [f"by the verifier {v}" if v else "before runs said by which verifier" for v in verifiers]
+        message = f"was scored {says[1]}; {a} {says[0]}. `livery eval rescore` with both folders scores them by one"
+        raise InputError.at(b, message, field="verifier", code="other-verifier")
     names = tuple(
         f"{folder.resolve().name} ({recipe['suite']})" for folder, recipe in zip((a, b), recipes, strict=True)
     )

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 _notices = Console(stderr=True, highlight=False)
 _screen = Console(highlight=False)
 _SET = "edits"
-_MAY_DIFFER = ("suite", "livery")
+_MAY_DIFFER = ("suite", "livery", "rescored")
 
 
 def edits(
@@ -43,10 +43,12 @@ def edits(
             message = f"found the set {suite!r}; expected edits-{side}, or edits-zh-{side}"
             raise InputError.at(folder, message, field="suite", code="not-edits")
     before, after = recipes
-    differing = [k for k in before if k not in _MAY_DIFFER and before[k] != after.get(k)]
+    fields = dict.fromkeys((*before, *after))
+    differing = [k for k in fields if k not in _MAY_DIFFER and before.get(k) != after.get(k)]
     if differing:
         field = differing[0]
-        message = f"found {after.get(field)!r}, where {old} has {before[field]!r}; expected one policy over one base"
+        expected = "one verifier: `livery eval rescore` both" if field == "verifier" else "one policy over one base"
+        message = f"found {after.get(field)!r}, where {old} has {before.get(field)!r}; expected {expected}"
         raise InputError.at(new, message, field=field, code="other-run")
     found = error_reduction(read_results(old), read_results(new))
     data = {

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import hashlib
 from functools import lru_cache
+from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING, Final
 
@@ -41,6 +42,10 @@ REASON: Final = "edit: "
 """Begins the reason of an unmet demand."""
 _TRIES: Final = 400
 """Tasks drawn for one place until one fits its edit."""
+JUDGES: Final = tuple(
+    Path(__file__).with_name(f"edits{name}") for name in (".py", "_kinds.py", "_gold.py", "_list.py", ".yaml")
+)
+"""Files by which the set judges beside the verifier's."""
 _LANGUAGES: tuple[Language, ...] = ("en", "zh")
 
 
@@ -139,6 +144,7 @@ def suites() -> list[Suite]:
             size=SIZE,
             tasks=lambda n: edit_tasks(language, n),
             wear=new if changed else old,
+            judges=JUDGES,
         )
 
     return [suite(language, changed) for language in _LANGUAGES for changed in (False, True)]

@@ -7,9 +7,10 @@ counts.
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, Self
+from typing import IO, Any, Literal, Self
 
 from pydantic import Field, ValidationError
 
@@ -125,11 +126,19 @@ def read_results(folder: Path) -> list[Result]:
 
 class Results:
     """Appends results and trajectories in step. Each line is handed to the system before the next is begun, so that a
-    killed process loses at most what it was playing."""
+    killed process loses at most what it was playing. The folder is locked meanwhile (not on Windows).
+
+    Raises:
+        InputError: another process plays or rescores this run.
+    """
 
     def __init__(self, folder: Path) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         paths = folder / TRAJECTORIES, folder / RESULTS
+        self._lock = paths[0].open("ab")
+        if not _locks(self._lock):
+            self._lock.close()
+            raise InputError.at(folder, "another process plays or rescores this run; wait until it ends", code="busy")
         whole = min(_lines(p) for p in paths)
         for path in paths:
             _keep(path, whole)
@@ -149,6 +158,20 @@ class Results:
     ) -> None:
         self._trajectories.close()
         self._results.close()
+        self._lock.close()
+
+
+def _locks(file: IO[bytes]) -> bool:
+    """Whether this process may write; the system unlocks when the file is closed or the process dies."""
+    if sys.platform == "win32":
+        return True
+    import fcntl
+
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def _lines(path: Path) -> int:

@@ -25,6 +25,7 @@ from livery.policies.open import open_policy
 from livery.policies.policy import Policy
 from livery.simulator.oracle import OraclePolicy
 from livery.simulator.rollout import OPERATIONS, live_of, rollout
+from livery.simulator.verifier_version import verifier_version
 from livery.types import Trajectory
 
 RUN: Final = "run.json"
@@ -32,6 +33,11 @@ GIVE_UP: Final = 5
 """Requests in a row that find no engine or server, after which a run stops."""
 PATIENCE_S: Final = 120.0
 _SIDE_BY_SIDE: Final = {"openai": 8, "hf": 16}
+_ELSEWHERE: Final = "Give another --out for another run"
+_REMEDIES: Final = {
+    "verifier": "What was played was scored by other rules: `livery eval rescore` with this folder scores it by today's, "
+    "then it goes on"
+}
 _UNAVAILABLE: Final = f"policy: {PolicyUnavailable.__name__}"
 _OVERFLOW: Final = f"policy: {PolicyOverflow.__name__}"
 
@@ -51,6 +57,8 @@ class Recipe:
     """URI, without secrets."""
     weights: str
     """Version of its weights as it says before the first call; adapters included."""
+    verifier: str
+    """Version of what scores (`livery.simulator.verifier_version`)."""
     seed: int
     patience_s: float
     """A request's time. Scores do not hang on how busy the machine is; latency is measured elsewhere."""
@@ -112,6 +120,7 @@ def recipe_of(suite: Suite, base: Harness, policy: Policy, *, seed: int = 0, pat
         base=Base(base).digest,
         policy=policy.uri,
         weights=policy.weights,
+        verifier=verifier_version(suite.judges),
         seed=seed,
         patience_s=patience_s,
     )
@@ -136,7 +145,7 @@ async def evaluate(
         progress: told of every result, those of earlier starts first.
 
     Raises:
-        InputError: the folder holds a run of another recipe, or damaged results.
+        InputError: the folder holds a run of another recipe, damaged results, or a run that another process plays.
         PolicyUnavailable: the policy's engine or server was not there `GIVE_UP` times in a row. What was played is
             kept.
     """
@@ -234,7 +243,7 @@ def _claim(recipe: Recipe, out: Path) -> None:
         Problem(
             path=str(path),
             field=name,
-            message=f"this folder's run has {before.get(name)!r}; found {value!r}. Give another --out for another run",
+            message=f"this folder's run has {before.get(name)!r}; found {value!r}. {_REMEDIES.get(name, _ELSEWHERE)}",
             code="run-recipe",
         )
         for name, value in now.items()

@@ -104,6 +104,8 @@ class Suite:
     """Of the operators that variants are drawn from; empty: no variant."""
     under: str = ""
     """What tasks are asked under where that is neither the base nor a variant, in words."""
+    judges: tuple[Path, ...] = field(default=(), repr=False)
+    """Files that decide scores beside the verifier's own, where cases have a judge."""
 
     def cases(self, base: Harness, limit: int = 0) -> Iterator[Case]:
         """The first ``limit`` cases (0: all), made as they are asked for.

@@ -60,6 +60,11 @@ class TableRun:
         return str(self.recipe.get("weights", ""))
 
     @property
+    def verifier(self) -> str:
+        """Version of what scored it; "" where the run does not say."""
+        return str(self.recipe.get("verifier", ""))
+
+    @property
     def n(self) -> int:
         """Tasks played."""
         return len(self.results) or len(self.responses) or int((self.report or {}).get("tasks", 0))
@@ -213,7 +218,8 @@ def _one_a_cell(runs: Sequence[TableRun]) -> None:
 def _same_tasks(runs: Sequence[TableRun]) -> None:
     """
     Raises:
-        InputError: every run that was played over other tasks than the first of its column. T1 and T2 with its
+        InputError: every run that was played over other tasks than the first of its column, or scored by another
+            verifier. T1 and T2 with its
             dimensions are one column here, as are the edits, old and new: they share their tasks.
     """
     first: dict[tuple[str, str], TableRun] = {}
@@ -228,5 +234,11 @@ def _same_tasks(runs: Sequence[TableRun]) -> None:
                 f"figures do not compare in one column ({column}); expected runs over the same tasks"
             )
             problems.append(Problem(path=str(run.source), field="tasks", message=message, code="other-tasks"))
+        elif run.kind == "harness" and other.verifier != run.verifier:
+            message = (
+                f"was scored by the verifier {run.verifier or '(not said)'}; {other.source} by "
+                f"{other.verifier or '(not said)'}: `livery eval rescore` with both folders scores them by one"
+            )
+            problems.append(Problem(path=str(run.source), field="verifier", message=message, code="other-verifier"))
     if problems:
         raise InputError(problems)

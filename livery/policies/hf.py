@@ -5,7 +5,9 @@ after the token in hand, and a finished one leaves; nobody waits for the slowest
 at their beginning (a harness's prompt, the earlier turns of a conversation, the prompt of a group of
 rollouts) is evaluated once and kept as keys and values, up to a limit of memory. A conversation goes on by
 appending ids: what was sampled is never decoded and encoded again. Actions are text (`livery.policies.wire`),
-not bound by a grammar.
+not bound by a grammar. With a draft head (`livery.policies.hf_draft`) the next tokens are guessed and checked in one
+pass: each token is still chosen from the model's own scores, by the same random numbers, so that what is written is
+what would have been written without it, up to rounding.
 
 Not here: models whose layers keep a state other than keys and values of every token (sliding windows, linear
 attention), and speed on many GPUs: serve those with vLLM or SGLang and use `livery.policies.endpoint`.
@@ -25,6 +27,7 @@ from typing import Any, Literal
 
 from livery.errors import InputError, PolicyOverflow, PolicyTimeout, PolicyUnavailable
 from livery.policies import wire
+from livery.policies.hf_draft import Drafter, DraftHead
 from livery.policies.hf_loading import (
     ChatTokenizer,
     load_model,
@@ -59,6 +62,10 @@ class HfOptions:
     device: str = "cpu"
     prefix_mib: int = 512
     """Memory for the keys and values of beginnings; 0: none are kept."""
+    draft: Path | None = None
+    """Folder of a draft head for the model with its adapters (`livery train draft`)."""
+    draft_tokens: int = 3
+    """Tokens that the head guesses before the model checks them."""
 
 
 @dataclass(slots=True, eq=False)
@@ -73,6 +80,8 @@ class _Row:
     ids: list[int] = field(default_factory=list[int])
     logprobs: list[float] = field(default_factory=list[float])
     cached: int = 0
+    drafted: int = 0
+    accepted: int = 0
     finish: Literal["stop", "length"] = "length"
     asked_at: float = field(default_factory=time.perf_counter)
     taken_at: float = 0.0
@@ -96,6 +105,7 @@ class HfPolicy:
         tokenizer: ChatTokenizer,
         options: HfOptions | None = None,
         *,
+        draft: DraftHead | None = None,
         uri: str = "hf:",
         weights: str = "unnamed",
     ) -> None:
@@ -104,7 +114,8 @@ class HfPolicy:
             model: a causal language model of transformers; put into evaluation mode while it generates and
                 then back. While it is trained in the same process, generate and train in turns and call
                 `renew` between.
-            options: only its sampling, batch, context and memory settings are used here.
+            options: only its sampling, batch, context, memory and draft settings are used here.
+            draft: a head of this very ``model``.
             weights: the version that turns report.
 
         Raises:
@@ -114,7 +125,7 @@ class HfPolicy:
         self.weights = weights
         self._options = options or HfOptions()
         self._tokenizer = tokenizer
-        self._decoder = _Decoder(model, tokenizer, self._options)
+        self._decoder = _Decoder(model, tokenizer, self._options, draft)
         self._worker = ThreadPoolExecutor(1, thread_name_prefix="hf")
         self._lock = threading.Lock()
         self._waiting: list[_Row] = []
@@ -133,7 +144,15 @@ class HfPolicy:
         options = options or HfOptions()
         tokenizer = load_tokenizer(options.model)
         model = load_model(options.model, dtype=options.dtype, device=options.device, adapters=options.loras)
-        return cls(model, tokenizer, options, uri=uri, weights=weights_digest(options.model, options.loras))
+        draft = DraftHead.load(options.draft, model) if options.draft else None
+        weights = weights_digest(options.model, options.loras)
+        return cls(model, tokenizer, options, draft=draft, uri=uri, weights=weights)
+
+    @property
+    def checks(self) -> int:
+        """How often drafts of a row were checked, in all turns so far: tokens written for each are the accepted
+        length."""
+        return self._decoder.checks
 
     def renew(self, weights: str) -> None:
         """The model's weights were changed: forget what was computed with the old ones.
@@ -222,6 +241,8 @@ class HfPolicy:
             logprobs=row.logprobs,
             cut=row.finish == "length",
             cached=row.cached,
+            drafted=row.drafted,
+            accepted=row.accepted,
             timing=Timing(
                 total_s=row.ended_at - row.asked_at,
                 queue_s=row.taken_at - row.asked_at,
@@ -269,7 +290,9 @@ class _Decoder:
     on its neighbours beyond rounding.
     """
 
-    def __init__(self, model: Any, tokenizer: ChatTokenizer, options: HfOptions) -> None:
+    def __init__(
+        self, model: Any, tokenizer: ChatTokenizer, options: HfOptions, draft: DraftHead | None = None
+    ) -> None:
         odd = partial_layers(model)
         if odd:
             raise InputError.at(
@@ -286,9 +309,13 @@ class _Decoder:
         self._slots = Slots()
         """Of ``rows``, in their order."""
         self.halt = threading.Event()
+        self._drafter = Drafter(draft.eval()) if draft else None
+        self.checks = 0
 
     def forget(self) -> None:
         self._prefixes.clear()
+        if self._drafter:
+            self._drafter.head.renew()
 
     def drop(self) -> None:
         self.rows, self._slots = [], Slots()
@@ -311,6 +338,8 @@ class _Decoder:
         gone = [row for row in new if row not in fresh]
         if fresh:
             self._admit(fresh)
+        elif self.rows and self._drafter:
+            self._draft_and_check(self._drafter)
         elif self.rows:
             ids = torch.tensor([[row.ids[-1]] for row in self.rows])
             lengths = [len(row.prompt) + len(row.ids) - 1 for row in self.rows]
@@ -371,19 +400,64 @@ class _Decoder:
             real: same shape, 1 where a column holds an id.
             lengths: tokens of each row that are known already.
         """
-        device = self._model.device
-        mask = slots.extend(real)
         positions = (torch.tensor(lengths)[:, None] + real.cumsum(1) - 1).clamp(min=0)
+        mask = slots.extend(real)
+        if self._drafter is None:
+            logits = self._logits(slots, ids, mask, positions, 1)
+        else:
+            with self._drafter.watching() as seen:
+                logits = self._logits(slots, ids, mask, positions, 1)
+            self._drafter.read(slots, ids, real, positions, seen[0], layer=True)
+        slots.computed(mask)
+        return logits[:, -1]
+
+    def _logits(self, slots: Slots, ids: Tensor, mask: Tensor, positions: Tensor, keep: int) -> Tensor:
+        """Logits of the last ``keep`` columns, (rows, keep, vocabulary)."""
+        device = self._model.device
         out = self._model(
             input_ids=ids.to(device),
             attention_mask=mask.to(device),
             position_ids=positions.to(device),
             cache=slots.cache,
             use_cache=True,
-            logits_to_keep=1,
+            logits_to_keep=keep,
         )
-        slots.computed(mask)
-        return out.logits[:, -1].float().cpu()
+        return out.logits[:, -keep:].float().cpu()
+
+    def _draft_and_check(self, drafter: Drafter) -> None:
+        """Append to each row what it would have sampled anyway: the guesses that agree, and the token after them."""
+        rows, slots = self.rows, self._slots
+        lengths = [len(row.prompt) + len(row.ids) - 1 for row in rows]
+        # The token that ends a turn for its length is not guessed.
+        most = min(self._options.draft_tokens, max(row.limit - len(row.ids) for row in rows) - 1)
+        guesses = drafter.propose(slots, [row.ids[-1] for row in rows], lengths, most)
+        ids = torch.tensor([[row.ids[-1], *guess] for row, guess in zip(rows, guesses, strict=True)])
+        wide = ids.shape[1]
+        positions = torch.tensor(lengths)[:, None] + torch.arange(wide)
+        with drafter.watching() as seen:
+            logits = self._logits(slots, ids, slots.extend(torch.ones_like(ids)), positions, wide)
+        kept = [self._check(*each) for each in zip(rows, logits, guesses, strict=True)]
+        # Columns of guesses that were wrong become padding, or go where no row needs them.
+        real = (torch.arange(wide) < torch.tensor(kept)[:, None]).long()
+        most_kept = max(kept)
+        # With no guess accepted the head's own layer knows all: it read the pending token when it began to guess.
+        drafter.read(slots, ids, real, positions, seen[0], layer=most_kept > 1 or wide == 1)
+        slots.computed(slots.extend(real)[:, : slots.columns + most_kept])
+        slots.tidy()
+
+    def _check(self, row: _Row, scores: Tensor, guesses: list[int]) -> int:
+        """Sample the row's next tokens from scores (guesses + 1, vocabulary) for as long as they are the guessed ones.
+        Returns how many were sampled."""
+        self.checks += 1
+        row.drafted += len(guesses)
+        taken = 0
+        for score, guess in zip(scores, [*guesses, -1], strict=True):
+            self._append(row, score, torch.log_softmax(score, dim=-1))
+            taken += 1
+            row.accepted += row.ids[-1] == guess
+            if row.ids[-1] != guess or self._ended(row):
+                break
+        return taken
 
     def _sample(self, logits: Tensor, rows: list[_Row]) -> None:
         """Append one token and its log-probability (of the model's own distribution, temperature 1) to each
@@ -394,9 +468,12 @@ class _Decoder:
             row.first_at = row.first_at or now
             if row.limit == 0:
                 continue
-            token = self._choose(scores, row.generator)
-            row.ids.append(token)
-            row.logprobs.append(float(logprob[token]))
+            self._append(row, scores, logprob)
+
+    def _append(self, row: _Row, scores: Tensor, logprobs: Tensor) -> None:
+        token = self._choose(scores, row.generator)
+        row.ids.append(token)
+        row.logprobs.append(float(logprobs[token]))
 
     def _choose(self, scores: Tensor, generator: Any) -> int:
         options = self._options

@@ -131,6 +131,17 @@ class Slots:
             for own, theirs in zip(mine, (keys, values), strict=True):
                 own[at : self.rows, :, self.columns - width : self.columns] = theirs[: other.rows, :, :width]
 
+    def last(self, layer: int) -> Tensor | None:
+        """(rows, heads, twice the head size): keys and values, joined, of each row's last own column in a layer, zeros
+        for a row without any; None where the layer holds nothing."""
+        stored = self.cache.layers[layer].stored if layer < len(self.cache.layers) else None
+        if stored is None or not self.columns:
+            return None
+        place = (self.mask * torch.arange(1, self.columns + 1)).max(dim=1).values
+        at = torch.arange(self.rows), (place - 1).clamp(min=0)
+        joined = torch.cat([t[at[0], :, at[1].to(t.device)] for t in stored], dim=-1)
+        return joined * (place > 0).to(device=joined.device, dtype=joined.dtype)[:, None, None]
+
     def leave(self, i: int) -> None:
         """Take a row out; the last one takes its place."""
         last = self.rows - 1
@@ -140,9 +151,9 @@ class Slots:
                     tensor[i, :, : self.columns] = tensor[last, :, : self.columns]
             self.mask[i] = self.mask[last]
         self.mask = self.mask[:last]
-        self._tidy()
+        self.tidy()
 
-    def _tidy(self) -> None:
+    def tidy(self) -> None:
         """Move columns together where many are padding in every row."""
         used = self.mask.any(dim=0)
         count = int(used.sum())

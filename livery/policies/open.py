@@ -7,6 +7,7 @@
 ``openai:http://127.0.0.1:8080/v1?model=NAME&actions=text``     a server
 ``scripted:host``, ``scripted:silent``, ``scripted:play.yaml``  no model
 ``hf:/path/folder?lora=adapter&batch=16&device=cuda``           a transformers model (the training extra)
+``hf:/path/folder?draft=head&draft_tokens=3``                   the same with a draft head
 ==============================================================  ===========================================
 
 The fields after ``?`` are those of `LlamaCppOptions`, `EndpointOptions` and `HfOptions` (``ctx`` for context;
@@ -217,6 +218,8 @@ def hf_options(uri: str, loras: Sequence[Path] = (), language: str = "en") -> Hf
         dtype=fields.text("dtype", defaults.dtype),
         device=fields.text("device", defaults.device),
         prefix_mib=fields.count("prefix_mib", defaults.prefix_mib),
+        draft=Path(draft).expanduser() if (draft := fields.text("draft", "")) else None,
+        draft_tokens=fields.count("draft_tokens", defaults.draft_tokens, least=1),
     )
     fields.check()
     return options

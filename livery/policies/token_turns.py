@@ -34,6 +34,8 @@ def turn_of(
     logprobs: Sequence[float],
     cut: bool,
     cached: int = 0,
+    drafted: int = 0,
+    accepted: int = 0,
     timing: Timing,
 ) -> PolicyTurn:
     """
@@ -42,6 +44,7 @@ def turn_of(
         logprobs: one per id.
         cut: whether the limit of tokens ended the turn.
         cached: ids of the prompt that were not evaluated anew.
+        drafted, accepted: as in `livery.types.Usage`.
     """
     written = tokenizer.decode(ids)
     parsed = wire.parse_turn(written, first_call=wire.calls_so_far(request.messages))
@@ -57,6 +60,8 @@ def turn_of(
             cached=cached,
             output=len(ids),
             reasoning=reasoning_tokens(tokenizer, ids, written),
+            drafted=drafted,
+            accepted=accepted,
         ),
         timing=timing,
         tokens=TokenTrace(prompt_ids=tuple(prompt), output_ids=tuple(ids), logprobs=tuple(logprobs)),

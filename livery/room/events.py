@@ -51,6 +51,8 @@ class RoomEvent:
     audio_id: str = ""
     """Key of the WAV under `Room.audio`; empty without a voice."""
     audio_s: float = 0.0
+    synthesis_s: float = 0.0
+    """Of a SPEAKING event: seconds until the voice had made its audio."""
     interrupted: bool = False
     link_id: str = ""
     messages: tuple[str, ...] = ()

@@ -162,6 +162,8 @@ class Happening:
     reply: str = ""
     request_id: str = ""
     link_id: str = ""
+    synthesis_s: float = 0.0
+    """Of a reply: seconds until the voice had made its audio."""
 
 
 _HAPPENING: TypeAdapter[Happening] = TypeAdapter(Happening)
@@ -406,6 +408,25 @@ class Journal:
                 key = None if fate is None else Fate(fate)
                 counts[key] = counts.get(key, 0) + n
             return counts
+
+        return await self._run(read)
+
+    async def rows(self) -> dict[str, tuple[int, int]]:
+        """By table: rows kept now, and the most that `Retention` lets gather between two prunings. Messages without
+        a fate are never let go, and come on top."""
+        limits = (
+            (_messages, self.retention.messages),
+            (_requests, self.retention.requests),
+            (_trajectories, self.retention.trajectories),
+            (_happenings, self.retention.happenings),
+        )
+
+        def read(connection: sa.Connection) -> dict[str, tuple[int, int]]:
+            count = sa.select(sa.func.count())
+            return {
+                table.name: (connection.execute(count.select_from(table)).scalar_one(), limit + _PRUNE_EVERY + _BATCH)
+                for table, limit in limits
+            }
 
         return await self._run(read)
 

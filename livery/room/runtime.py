@@ -337,13 +337,34 @@ class Room:
             speak_by = self._clock() + self.config.reply_deadline_s
 
         self._enter(active, Stage.WAITING)
-        spoken = await self._synthesise(text)
-        async with self._floor:
+        asked_at = self._clock()
+        spoken = await self._within(self._synthesise(text), speak_by - asked_at, default=None)
+        synthesis_s = max(0.0, self._clock() - asked_at) if spoken is not None else 0.0
+        if not await self._take_floor(speak_by):
+            self._finish(active, Fate.EXPIRED, "its reply came too late to be spoken")
+            return
+        try:
             await self._unpaused.wait()
             if self._clock() > speak_by:
                 self._finish(active, Fate.EXPIRED, "its reply came too late to be spoken")
                 return
-            await self._say(active, text, spoken, reason)
+            await self._say(active, text, spoken, reason, synthesis_s)
+        finally:
+            self._floor.release()
+
+    async def _take_floor(self, by: float) -> bool:
+        """Waits for the floor, at most until then: who waits behind a long reply is told in time that theirs will not
+        come. True: it is this reply's, to be released."""
+        taking = asyncio.ensure_future(self._floor.acquire())
+        taken = False
+        try:
+            taken = await self._within(_result(asyncio.shield(taking)), by - self._clock(), default=False)
+        finally:
+            if not taken and taking.done() and not taking.cancelled():
+                self._floor.release()  # it came at the same moment
+            elif not taken:
+                taking.cancel()
+        return taken
 
     async def _think(self, request: Request) -> Trajectory:
         return await self._answer(request)
@@ -364,12 +385,20 @@ class Room:
             _log.exception("no voice for a reply; it is shown instead")
             return None
 
-    async def _say(self, active: _Active, text: str, spoken: Spoken | None, reason: str) -> None:
+    async def _say(self, active: _Active, text: str, spoken: Spoken | None, reason: str, synthesis_s: float) -> None:
         now, request, lead = self._clock(), active.request, active.batch.messages[0]
         self._enter(active, Stage.SPEAKING)
         effects = active.trajectory.effects if active.trajectory else ()
         shown = [e.link_id for e in effects if e.kind == "show_item"]
-        said = Happening(kind="spoken", at=now, viewer=lead.name, text=request.text, reply=text, request_id=request.id)
+        said = Happening(
+            kind="spoken",
+            at=now,
+            viewer=lead.name,
+            text=request.text,
+            reply=text,
+            request_id=request.id,
+            synthesis_s=round(synthesis_s, 6),
+        )
         items = [Happening(kind="item", at=now, link_id=link, request_id=request.id) for link in shown]
         settled = self._intake.finish(request.id, Fate.ANSWERED, reason)
         # On disk before a word is heard: after a restart nothing is answered twice.
@@ -394,7 +423,7 @@ class Room:
         for link in shown:
             self._dialogue.on_screen = link
             self._emit(EventKind.ITEM, active, link_id=link)
-        self._emit(EventKind.SPEAKING, active, text=text, audio_id=audio_id, audio_s=length)
+        self._emit(EventKind.SPEAKING, active, text=text, audio_id=audio_id, audio_s=length, synthesis_s=synthesis_s)
         self._announce_hand_off(active)
         if length > 0:
             await self._within(active.cut.wait(), length, default=None)

@@ -3,6 +3,8 @@
 A labelled set is a YAML list of cases (a question, the calls made, the gold) with replies judged by hand. The
 case's id says which part it is of: ``development``, on which the rules were tuned; ``held-out``, whose disagreements
 were never looked at; ``blind``, written when the rules were done, to see what they make of words they never met.
+``chat`` and ``chat, unseen`` are of chat that asks nothing of the shop: written before the rules on relevance, which
+were mended on the first and never on the second.
 """
 
 from __future__ import annotations
@@ -38,8 +40,8 @@ from livery.types import (
     Turn,
 )
 
-Part = Literal["development", "held-out", "blind"]
-PARTS: tuple[Part, ...] = ("development", "held-out", "blind")
+Part = Literal["development", "held-out", "blind", "chat", "chat, unseen"]
+PARTS: tuple[Part, ...] = ("development", "held-out", "blind", "chat", "chat, unseen")
 _OPERATIONS = shop_operations()
 _NOON = (2027, 3, 10, 12, 0)
 
@@ -64,7 +66,9 @@ class Labelled:
 
 def part_of(case: str) -> Part:
     """Fixed by the id alone: ``b...`` is blind, ``f...`` to ``j...`` were met in mending the rules and are
-    for development, and of the first set three in five cases are."""
+    for development, ``k...`` and ``v...`` are of chat, and of the first set three in five cases are for development."""
+    if case[0] in "kv":
+        return "chat" if case[0] == "k" else "chat, unseen"
     if case[0] in "bfghj":
         return "blind" if case[0] == "b" else "development"
     digest = hashlib.sha256(case.encode()).digest()

@@ -221,9 +221,15 @@ class _Course:
 
     def _load_now(self, step: Sequence[Needed]) -> bool:
         """Whether the skill is loaded in this round. Beside a call that is made again it makes the round a new one:
-        the loop takes a round of old calls for a repetition and asks for the reply."""
+        the loop takes a round of old calls for a repetition and asks for the reply. A plain oracle, from whose first
+        turn a model learns, waits only where one repetition is not enough: it must not seem to know the fault before
+        it is there."""
+        steps = {n.step for n in self.task.needed}
         awaited = any(
-            f.kind in _UNMARKED and any(n.operation == f.operation for n in self.task.needed) for f in self.task.faults
+            f.kind in _UNMARKED
+            and any(n.operation == f.operation for n in self.task.needed)
+            and not (self.plain and (not f.recoverable or (f.times < 2 and len(steps) < 2)))
+            for f in self.task.faults
         )
         if awaited and any(n.operation in self._faulty() for n in self.task.needed):
             return self.rounds == 1 or not step

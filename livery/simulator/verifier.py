@@ -14,7 +14,7 @@ from typing import Literal, cast
 from livery.harness.model import Harness
 from livery.harness.quantities import FACTUAL, matches, read_quantities
 from livery.shop.catalogue import Catalogue
-from livery.simulator import cues, manner, statements
+from livery.simulator import cues, manner, relevance, statements
 from livery.simulator.assertions import (
     CHEAPEST,
     STOCK,
@@ -44,7 +44,7 @@ _STATUSES: dict[str, statements.Status] = {
     "not on sale yet": "upcoming", "未开售": "upcoming",
 }  # fmt: skip
 _NUMBERED = re.compile(r"link|item|number|#|号")
-_SMALL = frozenset({Intent.SMALL_TALK, Intent.PRAISE, Intent.OFF_TOPIC, Intent.ABUSE, Intent.INJECTION})
+_SMALL = relevance.SOCIAL - {Intent.COMPLAINT}
 
 
 def verify(task: Task, trajectory: Trajectory, harness: Harness, *, catalogue: Catalogue | None = None) -> Scores:
@@ -102,8 +102,12 @@ def _effectiveness(
     reasons: list[str] = []
     marks: list[float] = []
     index = 0
+    chat = all(_is_chat(a) for a in task.asked)
     alone = len(task.asked) == 1 and len([f for f in evidence.gold if f.required]) == 1
     for asked in task.asked:
+        if _is_chat(asked) and not chat:
+            index += len(asked.facts)
+            continue  # beside a question of the shop, the question decides
         mark, missing = _met(asked, index, task, reply, evidence, verdict, alone=alone)
         index += len(asked.facts)
         if asked.cannot_check:
@@ -118,6 +122,12 @@ def _effectiveness(
         reasons.append("effectiveness: it is buried under facts nobody asked for")
         score = 0.5 if score == 1 and verdict.aside <= 4 * ASIDE else 0.0
     return score, reasons
+
+
+def _is_chat(asked: Asked) -> bool:
+    """Whether it asks nothing of the shop, so that only a fitting reply can meet it."""
+    open_ = asked.ask_back or asked.cannot_check
+    return asked.intent in relevance.SOCIAL and not open_ and not any(f.required for f in asked.facts)
 
 
 def _manner(task: Task, trajectory: Trajectory, harness: Harness, reply: Reply) -> tuple[float, list[str]]:
@@ -157,9 +167,9 @@ def _met(
         return 0.0, [f"effectiveness: it had to ask back ({about})"]
     required = [(first + i, f) for i, f in enumerate(asked.facts) if f.required]
     if not required:
-        if asked.intent in _SMALL or any(c in reply.low for c in "abcdefghijklmnopqrstuvwxyz") or len(reply.low) > 1:
-            return 1.0, []
-        return 0.0, ["effectiveness: nothing fitting was said"]
+        mark = relevance.met(asked.intent, reply, task) if asked.intent in relevance.SOCIAL else 1.0
+        said = "" if mark == 1 else "it is not clear that" if mark else "nothing shows that"
+        return mark, [f"effectiveness: {said} it answers the {asked.intent.replace('_', ' ')}"] if said else []
     told = {i for i, f in required if _is_stated(i, f, task, reply, evidence, verdict, alone=alone)}
     ranges = {(f.key, f.item) for i, f in required if f.kind == "duration" and i not in told}
     stated = [i for i, f in required if i in told and (f.kind != "duration" or (f.key, f.item) not in ranges)]

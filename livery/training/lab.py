@@ -299,8 +299,8 @@ def _differences(folder: Path, now: Mapping[str, Any], parts: Sequence[str]) -> 
     return problems
 
 
-def _write(path: Path, value: Any) -> None:
-    """Whole, or not there."""
+def write_json(path: Path, value: Any) -> None:
+    """A file that is whole, or not there."""
     path.parent.mkdir(parents=True, exist_ok=True)
     part = path.with_suffix(".part")
     part.write_text(json.dumps(value, indent=1, ensure_ascii=False, default=str) + "\n", encoding="utf-8")
@@ -331,7 +331,7 @@ def refuse_changed(steps: Sequence[Step], out: Path, versions: Mapping[str, str]
 
 
 @contextmanager
-def _locked(out: Path, name: str, *, shared: bool = False) -> Generator[bool]:
+def locked(out: Path, name: str, *, shared: bool = False) -> Generator[bool]:
     """Whether the lock could be had; it is held inside."""
     path = out / LOCKS / name
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -359,7 +359,7 @@ class _Runner:
 
     def take(self, step: Step) -> Literal["done", "skipped", "redone", "elsewhere"]:
         """Do a step whose needs are finished, unless it is finished or another process does it."""
-        with _locked(self.out, step.name) as mine:
+        with locked(self.out, step.name) as mine:
             if not mine:
                 return "elsewhere"
             folder = self.out / step.name
@@ -382,11 +382,11 @@ class _Runner:
         left = remaining_s(self.steps, self.out, self.guesses)
         self.say(f"step {number} of {len(self.steps)}: {step.name} ({step.units}); about {hours(left)} left for all")
         folder = self.out / step.name
-        _write(folder / RECIPE, recipe)
+        write_json(folder / RECIPE, recipe)
         began = self.clock()
         made = self.work(step, self.out)
         seconds = self.clock() - began
-        _write(
+        write_json(
             folder / DONE,
             {
                 "digest": made.digest,
@@ -429,7 +429,7 @@ def run_steps(
         steps=steps, out=out, work=work, versions=versions, guesses=guesses, force=force, clock=clock, say=say
     )
     found: dict[str, str] = {}
-    with _locked(out, "all", shared=not force) as alone:
+    with locked(out, "all", shared=not force) as alone:
         if not alone:
             message = (
                 "another process works in this lab; --force wants it alone"
@@ -478,8 +478,8 @@ def hours(seconds: float) -> str:
 def write_lab(out: Path, profile: str, config: LabConfig, arms: Sequence[str], sources: Mapping[str, str]) -> None:
     """What `livery lab status` reads the list from."""
     whole = config.model_dump(mode="json")
-    _write(out / LAB, {"schema": "livery.lab/1", "profile": profile, "arms": list(arms), "sources": dict(sources),
-                       "config": whole})  # fmt: skip
+    write_json(out / LAB, {"schema": "livery.lab/1", "profile": profile, "arms": list(arms), "sources": dict(sources),
+                           "config": whole})  # fmt: skip
 
 
 def read_lab(out: Path) -> tuple[str, LabConfig, list[str], dict[str, str]]:

@@ -21,6 +21,7 @@ from livery.augment.sampling import sample_variant
 from livery.errors import InputError, Problem
 from livery.evaluation import run as runs
 from livery.evaluation.report import write_report
+from livery.evaluation.rescore import rescore
 from livery.evaluation.results import Result
 from livery.evaluation.statistics import summarise
 from livery.evaluation.suites import suite_named
@@ -32,6 +33,7 @@ from livery.policies.open import open_policy
 from livery.simulator.tasks import make_tasks, worlds_for
 from livery.training import data
 from livery.training.lab import IFEVAL, STAGES, LabConfig, Made, Step, digest_of
+from livery.training.lab_evals import made_of, scored_otherwise
 from livery.training.lab_table import write_table
 from livery.training.rollouts import VerifierFilter, oracle_teacher
 from livery.training.rows import CARD, ROWS, DataRow, first_turn, read_card, read_rows, write_rows
@@ -302,6 +304,9 @@ class Worker:
     def _eval(self, step: Step, out: Path) -> Made:
         config, folder = self.config, out / step.name / "run"
         suite = suite_named(step.suite)
+        if scored_otherwise(folder, suite.judges):
+            anew = rescore(folder, self.harness)
+            self.say(f"{step.name}: begun under other rules of scoring; {anew.changed['any']} tasks score otherwise now")
         policy = open_policy(self.policy_uri(step, out))
         earned: list[float] = []
 
@@ -337,16 +342,8 @@ class Worker:
                 f"{step.name}: {ran.overflowed} conversations did not fit the context of {config.context} tokens; "
                 "they count as the failures they are"
             )
-        summary = summarise(ran.results)
-        write_report(folder, runs.read_run(folder), ran.results, summary, suite.size)
-        facts = {
-            "avg": summary.measures["avg"].to_json(),
-            "output_tokens": sum(r.output_tokens for r in ran.results),
-            "routes": dict(summary.routes),
-        }
-        # How long a task took is no part of what was found.
-        found = [r.model_dump(mode="json", exclude={"seconds"}) for r in ran.results]
-        return Made(digest_of(found), len(found), facts, bool(ran.resumed))
+        write_report(folder, runs.read_run(folder), ran.results, summarise(ran.results), suite.size)
+        return made_of(ran.results, resumed=bool(ran.resumed))
 
     def _table(self, step: Step, out: Path) -> Made:
         data = write_table(out, step, self.config, profile=self.profile)

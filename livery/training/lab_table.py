@@ -25,6 +25,7 @@ from livery.evaluation.ifeval_figures import MODES, TITLES, IfevalResult, ratio
 from livery.evaluation.results import Result, read_results
 from livery.evaluation.statistics import Floats, difference, estimate, points
 from livery.training.lab import BASE, IFEVAL, LabConfig, Step, done_of
+from livery.training.lab_evals import verifiers_of
 from livery.training.run_card import machine
 
 TABLE_JSON: Final = "lab.json"
@@ -54,6 +55,9 @@ def write_table(out: Path, step: Step, config: LabConfig, *, profile: str, partl
     data = table({**runs, **begun}, config, profile=profile, followed=followed)
     data["begun"] = {name: len(results) for name, results in begun.items()}
     data["unfinished"] = [name for name in step.needs if name not in done and name not in begun]
+    data["verifiers"] = verifiers_of(
+        {n: out / n / "run" for n in (*runs, *begun)}, lambda name: "-edits-" not in name
+    )
     data["date"] = datetime.now(UTC).date().isoformat()
     data["machine"] = machine()
     data["picture"] = PICTURE if profile == "full" else f"lab-{profile}.png"
@@ -323,6 +327,14 @@ def _unfinished(data: Mapping[str, Any]) -> list[str]:
     lines = [f"**Not finished, and not in the tables:** {', '.join(left)}.", ""] if left else []
     if begun:
         lines += [f"**Begun, first tasks only:** {', '.join(f'{name} ({n})' for name, n in begun.items())}.", ""]
+    verifiers: dict[str, list[str]] = data.get("verifiers", {})
+    if len(verifiers) > 1:
+        fewest = min(verifiers.values(), key=len)
+        lines += [
+            f"**Scored by {len(verifiers)} versions of the verifier**, so not comparable ({', '.join(fewest)} apart "
+            "from the rest): `livery eval rescore` scores them by one.",
+            "",
+        ]
     return lines
 
 

@@ -26,17 +26,22 @@ def versions() -> dict[str, str]:
     return found
 
 
-def machine() -> str:
-    """What the figures of a run were measured on, in words."""
+def processors() -> str:
+    """This machine's processors, in words."""
     info = Path("/proc/cpuinfo")
     names = [line.partition(":")[2].strip() for line in info.read_text().splitlines() if line.startswith("model name")]\
         if info.is_file() else []  # fmt: skip
     kind = names[0] if names else platform.processor() or platform.machine()
+    return f"{os.cpu_count()} CPUs ({kind})"
+
+
+def machine() -> str:
+    """What the figures of a run were measured on, in words."""
     torch: Any = importlib.import_module("torch")
     cuda = (
         [torch.cuda.get_device_name(i) for i in range(torch.cuda.device_count())] if torch.cuda.is_available() else []
     )
-    return f"{os.cpu_count()} CPUs ({kind}), {', '.join(cuda) or 'no GPU'}"
+    return f"{processors()}, {', '.join(cuda) or 'no GPU'}"
 
 
 def write_run_card(out: Path, card: Mapping[str, Any], logged: Sequence[Mapping[str, Any]]) -> None:

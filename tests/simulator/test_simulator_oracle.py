@@ -17,7 +17,7 @@ from livery.harness.model import ArgumentMap, Harness, Tool
 from livery.policies.policy import PolicyRequest, PromptMessage
 from livery.shop.registry import shop_operations
 from livery.simulator.answers import reply_to
-from livery.simulator.oracle import OraclePolicy
+from livery.simulator.oracle import Manner, OraclePolicy
 from livery.simulator.phrasing import speaker_of
 from livery.simulator.reply_form import Form
 from livery.simulator.rollout import live_of, rollout, rollouts
@@ -34,10 +34,12 @@ def harness_of(language: str) -> Harness:
     return load_harness(HARNESSES / f"streamer-{language}").harness
 
 
-def play(tasks: list[Task], harness: Harness, seed: int = 0) -> list[tuple[Task, Trajectory, Scores]]:
+def play(
+    tasks: list[Task], harness: Harness, seed: int = 0, manner: Manner = "varied"
+) -> list[tuple[Task, Trajectory, Scores]]:
     async def all_of_them() -> list[tuple[Task, Trajectory, Scores]]:
         live = live_of(harness)
-        return [(t, *await rollout(t, live, OraclePolicy(), seed=seed)) for t in tasks]
+        return [(t, *await rollout(t, live, OraclePolicy(manner=manner), seed=seed)) for t in tasks]
 
     return asyncio.run(all_of_them())
 
@@ -118,6 +120,16 @@ def test_a_reply_has_the_form_that_the_harness_asks_for() -> None:
             text = reply_to(task, form, Random(task.id))
             assert text.startswith("Hi there! ") and text.endswith(" Take care!")
             assert form.undressed(text) and not form.undressed(text).startswith("Hi there!")
+
+
+def test_a_plain_oracle_does_not_seem_to_know_a_fault_before_it_is_there() -> None:
+    tasks = make_tasks("train", "en", 240, 40, mix=Mix(faults=1.0, unrecoverable=0.4))
+    played = play(tasks, harness_of("en"), manner="plain")
+    assert [t.id for t, _, s in played if not s.full] == []
+    called = [(t, x.turns[0].policy.calls[0].name) for t, x, _ in played if x.turns and x.turns[0].policy.calls]
+    # Where one repetition is not enough, the skill is what makes the next round a new one.
+    once = [n for t, n in called if all(f.times < 2 for f in t.faults) and len({n.step for n in t.needed}) < 2]
+    assert len(once) > 150 and set(once) == {"load_skill"}
 
 
 def test_reasoning_is_written_only_where_the_rendering_has_it() -> None:
