@@ -19,6 +19,7 @@ from livery.console.api import OPERATOR, Faults, faults_of, problem_view, read_j
 from livery.console.context import Console, Shared
 from livery.console.drafts import Draft
 from livery.console.editor import announce
+from livery.console.vary import vary
 from livery.console.workbench import Conflict, Review
 from livery.harness.digest import component_digests
 
@@ -36,6 +37,12 @@ class DraftIn(_Body):
     """Path -> whole new text; null deletes. Files not named keep what the draft has."""
     base: str = ""
     """The release the edits were made on; must be the channel's (or the draft's) now. Empty: not checked."""
+
+
+class VaryIn(_Body):
+    way: str
+    """Of `livery.console.vary.WAYS`."""
+    seed: int = Field(default=0, ge=0)
 
 
 class PublishIn(_Body):
@@ -134,6 +141,23 @@ async def put_draft(console: Shared, request: Request, channel: str) -> dict[str
         for path, text in given.files.items():
             view = workbench.save_file(console, channel, path, text, seen=None)
         return {**_draft_view(view.draft), **_review_view(workbench.review(console, view))}
+
+    return await _changing(console, work)
+
+
+@router.post("/channels/{channel}/vary")
+async def vary_draft(console: Shared, request: Request, channel: str) -> dict[str, Any]:
+    """A variant of the draft into the draft: its files, what was renamed, and lint."""
+    given = await _read(request, VaryIn)
+
+    def work() -> dict[str, Any]:
+        view, records = vary(console, channel, way=given.way, seed=given.seed)
+        return {
+            **_draft_view(view.draft),
+            "operators": [r.operator for r in records],
+            "renamed": [n.model_dump() for r in records for n in r.renamed],
+            **_review_view(workbench.review(console, view)),
+        }
 
     return await _changing(console, work)
 

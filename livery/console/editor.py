@@ -20,6 +20,7 @@ from livery.console import workbench
 from livery.console.api import OPERATOR
 from livery.console.context import Console, Shared
 from livery.console.live import page_values
+from livery.console.vary import WAYS, vary
 from livery.console.watch import Panel
 from livery.console.workbench import Conflict, View
 from livery.errors import InputError, StoreError
@@ -121,6 +122,7 @@ async def editor_page(
         return {
             **_values(console, view, shown, room),
             "channels": channels,
+            "ways": WAYS,
             "splits": splits,
             "shares": shares,
         }
@@ -137,6 +139,7 @@ DONE = {
     "rolled-back": "Rolled back. The next answer follows it.",
     "carried": "Your edits now stand on the newest release. Look at the changes, then publish.",
     "split": "The traffic split holds from the next request on.",
+    "varied": "A variant stands in the draft: the same task, other surfaces. Look at the changes, then publish.",
 }
 """What a page may say about the action before it; keys travel in the address, so only these texts can
 appear."""
@@ -212,6 +215,22 @@ async def discard(console: Shared, request: Request, channel: str) -> Response:
     async with console.editing:
         await asyncio.to_thread(console.drafts.drop, channel)
     return _to_editor(request, channel)
+
+
+@router.post("/ui/editor/{channel}/vary")
+async def vary_draft(
+    console: Shared,
+    request: Request,
+    channel: str,
+    way: Annotated[str, Form()] = "",
+    seed: Annotated[int, Form()] = 0,
+) -> Response:
+    async with console.editing:
+        try:
+            await asyncio.to_thread(vary, console, channel, way=way, seed=seed)
+        except Conflict as fault:
+            raise HTTPException(409, str(fault)) from fault
+    return _to_editor(request, channel, done="varied")
 
 
 @router.post("/ui/editor/{channel}/rebase")

@@ -23,7 +23,7 @@ from livery.errors import InputError, Problem
 from livery.harness.hooks.rules import compile_rules
 from livery.harness.lint_tools import LOAD_SKILL, READ_SKILL_FILE, check_tool
 from livery.harness.model import Harness, Hook, Section, Skill
-from livery.harness.skills import catalogue_description, check_skill, policy_may_load
+from livery.harness.skills import SURFACE, catalogue_description, check_skill, policy_may_load, surface_message
 from livery.harness.source import YamlSource, closest, field_name, one_of, shown_value
 from livery.types import Checkpoint
 
@@ -109,7 +109,8 @@ def lint(
     linter = _Linter(harness, operations, builtins, sources or {})
     given = tuple(problems)
     known = {(p.path, p.code) for p in given}
-    found = [p for p in linter.run() if (p.path, p.code) not in known]
+    named = {p.path for p in given if p.field == "name"}
+    found = [p for p in linter.run() if (p.path, p.code) not in known and not (p.code == SURFACE and p.path in named)]
     severity = "error" if strict else "warning"
     judged = (replace(p, severity=severity) if p.code in _STRICT else p for p in (*given, *found))
     return sorted(judged, key=lambda p: (p.path, p.line, p.code))
@@ -205,7 +206,13 @@ class _Linter:
         shown = self.h.rendering.skill_description_chars
         for skill in self.h.skills:
             component = f"skills/{skill.key}"
-            for p in check_skill(skill):
+            faults = check_skill(skill)
+            if skill.name != skill.key:
+                # A surface of its own; where it came so from a folder without a key, loading has said so.
+                if any(p.field == "name" for p in faults):
+                    self.warn(component, SURFACE, surface_message(skill.name), field="name")
+                faults = [p for p in faults if p.field != "name"]
+            for p in faults:
                 self.add(component, p.code, p.message, field=p.field, severity=p.severity)
             described = catalogue_description(skill)
             if len(described) > shown:

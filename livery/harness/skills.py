@@ -53,6 +53,8 @@ WIDELY_USED_FIELDS = frozenset(
 """Outside the specification, but used by well-known programs: no warning, kept in ``extra``."""
 
 KEY_FIELD = "livery-key"
+SURFACE = "skill-name-surface"
+"""Code of a name that the specification does not allow, of a skill whose key is given apart."""
 KIND_FIELD = "livery-kind"
 FACTS_FIELD = "livery-facts"
 _OWN_METADATA = (KEY_FIELD, KIND_FIELD, FACTS_FIELD)
@@ -172,8 +174,8 @@ class _SkillReader:
         if len(description) > DESCRIPTION_CHARS:
             message = f"found {len(description)} characters; expected at most {DESCRIPTION_CHARS} (kept whole)"
             self.warn("skill-description-long", message, "description")
-        name = self.name(front.pop("name", None), folder_name)
         metadata = self.metadata(front.pop("metadata", None))
+        name = self.name(front.pop("name", None), folder_name, keyed=KEY_FIELD in metadata)
         kind = metadata.pop(KIND_FIELD, "strategy")
         if kind not in _KINDS:
             message = f"found {kind!r}; expected reply or strategy (read as strategy)"
@@ -219,13 +221,19 @@ class _SkillReader:
         self.warn("skill-field-type", f"found {shown_value(value)}; expected text (put quotes around it)", field)
         return json.dumps(value)
 
-    def name(self, value: Any, folder_name: str) -> str:
+    def name(self, value: Any, folder_name: str, *, keyed: bool) -> str:
+        """``keyed``: the skill's key is given apart, so that its name is a surface and free."""
         name = self.text(value, "name")
         if not name:
             message = f"found no name; expected the folder's name (read as {folder_name!r})"
             self.warn("skill-name-missing", message, "name")
             return folder_name
-        for code, message in name_faults(name):
+        faults = list(name_faults(name))
+        if keyed and name.strip():
+            if faults:
+                self.warn(SURFACE, surface_message(name), "name")
+            return name
+        for code, message in faults:
             self.warn(code, message, "name")
         if unicodedata.normalize("NFKC", name) != unicodedata.normalize("NFKC", folder_name):
             self.warn("skill-name-mismatch", f"found {name!r}; expected the folder's name {folder_name!r}", "name")
@@ -403,7 +411,7 @@ def skill_text(skill: Skill, folder_name: str) -> str:
         metadata[KIND_FIELD] = skill.kind
     if skill.facts:
         metadata[FACTS_FIELD] = "true"
-    if skill.key != folder_name:
+    if skill.key != folder_name or skill.name != folder_name:
         metadata[KEY_FIELD] = skill.key
     front: dict[str, Any] = {"name": skill.name, "description": skill.description}
     optional = {
@@ -417,6 +425,10 @@ def skill_text(skill: Skill, folder_name: str) -> str:
 
 
 # -------------------------------------------------------------------------------------- strict checks
+
+
+def surface_message(name: str) -> str:
+    return f"found {name!r}, since {KEY_FIELD} names the skill; other programs want lowercase letters, digits, hyphens"
 
 
 def name_faults(name: str) -> Iterator[tuple[str, str]]:

@@ -149,6 +149,19 @@ def test_metadata_is_text_as_written_and_ours_become_fields(tmp_path: Path) -> N
     assert (skill.key, skill.kind, skill.facts, problems) == ("old-name", "reply", True, [])
 
 
+def test_with_a_key_of_its_own_the_name_is_a_surface_and_is_only_warned_about(tmp_path: Path) -> None:
+    keyed = ("description: Answers questions.", "metadata:", "  livery-key: item-qa")
+    for name, codes in (("Artikel.7", ["skill-name-surface"]), ("skill_a34b", ["skill-name-surface"]), ("other", [])):
+        skill, problems = load_skill_folder(folder(tmp_path / name, front(f"name: {name}", *keyed)))
+        assert skill is not None
+        assert (skill.key, skill.name, [p.code for p in problems]) == ("item-qa", name, codes)
+        assert all(p.severity == "warning" for p in problems)
+        again, _ = load_skill_folder(
+            folder(tmp_path / f"{name}-again", skill_text(skill, skill_folder_name(skill)), skill_folder_name(skill))
+        )
+        assert again == skill
+
+
 def test_fields_outside_the_specification_are_kept(tmp_path: Path) -> None:
     skill, _ = load_skill_folder(folder(tmp_path, front(*GOOD, "colour: red", "tags: [a, 1]", "model: m")))
     assert skill is not None
