@@ -35,8 +35,8 @@ PATIENCE_S: Final = 120.0
 _SIDE_BY_SIDE: Final = {"openai": 8, "hf": 16}
 _ELSEWHERE: Final = "Give another --out for another run"
 _REMEDIES: Final = {
-    "verifier": "What was played was scored by other rules: `livery eval rescore` with this folder scores it by today's, "
-    "then it goes on"
+    "verifier": "What was played was scored by other rules: `livery eval rescore` with this folder scores it by "
+    "today's, then it goes on"
 }
 _UNAVAILABLE: Final = f"policy: {PolicyUnavailable.__name__}"
 _OVERFLOW: Final = f"policy: {PolicyOverflow.__name__}"

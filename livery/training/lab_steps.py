@@ -306,7 +306,7 @@ class Worker:
         suite = suite_named(step.suite)
         if scored_otherwise(folder, suite.judges):
             anew = rescore(folder, self.harness)
-            self.say(f"{step.name}: begun under other rules of scoring; {anew.changed['any']} tasks score otherwise now")
+            self.say(f"{step.name}: begun under other rules of scoring; {anew.changed['any']} tasks change")
         policy = open_policy(self.policy_uri(step, out))
         earned: list[float] = []
 

@@ -55,9 +55,7 @@ def write_table(out: Path, step: Step, config: LabConfig, *, profile: str, partl
     data = table({**runs, **begun}, config, profile=profile, followed=followed)
     data["begun"] = {name: len(results) for name, results in begun.items()}
     data["unfinished"] = [name for name in step.needs if name not in done and name not in begun]
-    data["verifiers"] = verifiers_of(
-        {n: out / n / "run" for n in (*runs, *begun)}, lambda name: "-edits-" not in name
-    )
+    data["verifiers"] = verifiers_of({n: out / n / "run" for n in (*runs, *begun)}, lambda name: "-edits-" not in name)
     data["date"] = datetime.now(UTC).date().isoformat()
     data["machine"] = machine()
     data["picture"] = PICTURE if profile == "full" else f"lab-{profile}.png"
@@ -329,12 +327,11 @@ def _unfinished(data: Mapping[str, Any]) -> list[str]:
         lines += [f"**Begun, first tasks only:** {', '.join(f'{name} ({n})' for name, n in begun.items())}.", ""]
     verifiers: dict[str, list[str]] = data.get("verifiers", {})
     if len(verifiers) > 1:
-        fewest = min(verifiers.values(), key=len)
-        lines += [
-            f"**Scored by {len(verifiers)} versions of the verifier**, so not comparable ({', '.join(fewest)} apart "
-            "from the rest): `livery eval rescore` scores them by one.",
-            "",
-        ]
+        fewest = ", ".join(min(verifiers.values(), key=len))
+        said = (
+            f"**Scored by {len(verifiers)} versions of the verifier**, so not comparable: {fewest} apart from the rest"
+        )
+        lines += [f"{said}. `livery eval rescore` scores them by one.", ""]
     return lines
 
 
