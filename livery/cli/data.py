@@ -9,7 +9,7 @@ import asyncio
 import json
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, cast, get_args
 
 import typer
 from rich.console import Console
@@ -40,7 +40,9 @@ def build(
         typer.Option(help="Tasks of `livery tasks make` instead; each goes to the harness of its language."),
     ] = None,
     split: Annotated[Literal["train", "heldout"], typer.Option(help="Of worlds, words and operators.")] = "train",
-    teacher: Annotated[str, typer.Option(help="`oracle`, or a policy URI with actions=text.")] = "oracle",
+    teacher: Annotated[
+        str, typer.Option(help="`oracle`, `oracle?manner=plain`, or a policy URI with actions=text.")
+    ] = "oracle",
     judge: Annotated[
         str, typer.Option(help="What filters: `verifier`, `none`, or a policy URI that judges.")
     ] = "verifier",
@@ -57,6 +59,9 @@ def build(
     keep_whole: Annotated[
         float, typer.Option(min=0, max=1, help="Share of conversations that keep what was sent back.")
     ] = 0.05,
+    first_turns: Annotated[
+        float, typer.Option(min=0, max=1, help="Share of the rows that are cut after the policy's first turn.")
+    ] = 0.0,
     seed: Annotated[int, typer.Option(help="Of everything.")] = 0,
     concurrency: Annotated[int, typer.Option(min=1, help="Conversations side by side.")] = 16,
     deadline: Annotated[float, typer.Option(help="A teacher's seconds for one conversation.")] = 120.0,
@@ -96,6 +101,7 @@ def build(
         tasks_a_variant=tasks_a_variant,
         base_share=base_share,
         keep_whole=keep_whole,
+        first_turns=first_turns,
         variants={"strength": strength, "dimensions": dimension or "all"},
         teacher=teacher,
         filter=judge,
@@ -181,10 +187,14 @@ async def _nothing() -> None:
 def _teacher(uri: str, seed: int, language: str) -> tuple[Teacher, Any]:
     """(teacher, how to close it)."""
     from livery.policies.open import open_policy
+    from livery.simulator.oracle import Manner
     from livery.training.rollouts import AgentTeacher, oracle_teacher
 
-    if uri == "oracle":
-        return oracle_teacher(seed), _nothing
+    if uri.partition("?")[0] == "oracle":
+        manner = uri.partition("?")[2].removeprefix("manner=") or "varied"
+        if manner not in get_args(Manner):
+            raise InputError.at("--teacher", f"found {uri!r}; expected oracle, or oracle?manner=plain", code="teacher")
+        return oracle_teacher(seed, cast(Manner, manner)), _nothing
     policy = open_policy(uri, language=language)
     return AgentTeacher(policy), policy.aclose
 

@@ -17,7 +17,7 @@ import json
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import MISSING, asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -35,7 +35,7 @@ from livery.training.conversations import (
     without_failures,
 )
 from livery.training.rollouts import Filter, Group, Job, Rollout, Teacher, Verdict
-from livery.training.rows import CARD, ROWS, DataRow, write_rows
+from livery.training.rows import CARD, ROWS, DataRow, first_turn, write_rows
 from livery.training.run_card import versions
 
 JOURNAL = "journal.jsonl"
@@ -67,6 +67,8 @@ class Recipe:
     """Share of the groups that run under the base harness. 1: only there."""
     keep_whole: float = 0.05
     """Share of the conversations with something sent back that keep it."""
+    first_turns: float = 0.0
+    """Share of the rows of which only the policy's first turn is kept (`livery.training.rows.first_turn`)."""
     variants: Mapping[str, Any] = field(default_factory=dict[str, Any])
     """How variants are drawn (strength, dimensions)."""
     teacher: str
@@ -299,6 +301,9 @@ class Journal:
 
 def _check_recipe(path: Path, before: Mapping[str, Any], recipe: Recipe) -> None:
     now: dict[str, Any] = json.loads(recipe.to_json())
+    # A field that a journal of an earlier version lacks has the value it had then.
+    earlier = {f.name: f.default for f in fields(Recipe) if f.default is not MISSING}
+    before = {**{n: v for n, v in earlier.items() if n in now}, **before}
     changed = [name for name in now if before.get(name) != now[name]]
     if changed:
         raise InputError(
@@ -340,7 +345,9 @@ def finish(recipe: Recipe, out: Path, *, resumed: int = 0) -> Built:
             dropped["duplicate"] += 1
         else:
             seen.add(tuple(row["ids"]))
-            rows.append(_row(row))
+            made = _row(row)
+            short = random.Random(f"{recipe.seed}/first turn/{entry['job']}").random() < recipe.first_turns
+            rows.append(first_turn(made) if short else made)
     if not rows:
         raise InputError.at(
             out,

@@ -58,6 +58,10 @@ def test_the_oracle_teaches_and_a_second_start_has_nothing_left_to_do(given, tmp
     assert json.loads(run("data", "check", tmp_path, "--model", given[1]).stdout.splitlines()[-1])["differences"] == 0
     with pytest.raises(InputError, match="expected of"):
         raise run(*build, "--dimension", "colour").exception
+    with pytest.raises(InputError, match=r"expected oracle, or oracle\?manner=plain"):
+        raise run(*build[:-1], tmp_path / "loud", "--teacher", "oracle?manner=loud").exception
+    plain = run(*build[:-1], tmp_path / "plain", "--teacher", "oracle?manner=plain", "--first-turns", 1)
+    assert json.loads(plain.stdout.splitlines()[-1])["written"] < counts["written"]
 
 
 def test_checking_renders_every_row_twice(given):

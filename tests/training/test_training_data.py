@@ -310,6 +310,30 @@ def test_a_folder_of_another_recipe_is_refused_field_by_field(harness, tasks, tm
     assert sorted(p.field for p in error.value.problems) == ["keep_whole", "seed"]
 
 
+def test_a_share_of_the_rows_is_cut_after_the_first_turn(harness, tasks, tmp_path):
+    chosen = recipe(harness, tasks, first_turns=0.5, keep_whole=1.0)
+    run(chosen, planned(chosen, harness, tasks), tmp_path, Plain(retry_every=1))
+    cut = [r for r in read_rows(tmp_path) if r.fields.get("first_turn")]
+    assert 2 <= len(cut) <= 10
+    assert all([m.role for m in r.messages].count("assistant") == 1 for r in cut)
+    assert read_card(tmp_path)["recipe"]["first_turns"] == 0.5
+
+
+def test_a_journal_of_a_version_without_a_field_is_gone_on_with(harness, tasks, tmp_path):
+    chosen = recipe(harness, tasks)
+    todo = planned(chosen, harness, tasks)
+    run(chosen, todo, tmp_path)
+    journal = tmp_path / data.JOURNAL
+    lines = journal.read_text().splitlines(keepends=True)
+    before = json.loads(lines[0])
+    del before["first_turns"]
+    journal.write_text(json.dumps(before) + "\n" + "".join(lines[1:]))
+    assert run(chosen, todo, tmp_path).resumed == 12
+    with pytest.raises(InputError) as error:
+        run(recipe(harness, tasks, first_turns=0.5), todo, tmp_path)
+    assert [p.field for p in error.value.problems] == ["first_turns"]
+
+
 # ------------------------------------------------------------------------- teachers and filters
 
 

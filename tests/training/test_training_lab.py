@@ -295,6 +295,20 @@ def test_stages_go_on_from_where_other_arms_end():
     assert by_name["rl-hat-s0"].settings["dimensions"] != by_name["rl-rl-fixed-s0"].settings["dimensions"] == []
 
 
+def test_supervised_training_goes_on_from_an_arm_with_other_tasks(tmp_path):
+    more = [{"name": f"{a}-more", "after": a, "augment": a == "hsa", "tasks": 50} for a in ("fixed", "hsa")]
+    whole = config(arms=[*ARMS, *({**m, "first_turns": 0.5} for m in more)], seeds=[0])
+    by_name = {s.name: s for s in lab.steps_of(whole)}
+    assert by_name["sft-hsa-more-s0"].needs == ("base", "match-50-s0", "sft-hsa-s0")
+    assert by_name["data-hsa-more-s0"].settings["after_tasks"] == [6]
+    assert by_name["match-50-s0"].settings["first_turns"] == 0.5
+    # Those that begin at the base stay the steps they were.
+    alone = {s.name: s for s in lab.steps_of(config(seeds=[0]))}
+    assert all(by_name[n] == alone[n] for n in alone if n != "table")
+    assert set(lab.steps_of(whole, ["fixed-more"])[0].settings) == {"model"}
+    assert "sft-fixed-s0" in {s.name for s in lab.steps_of(whole, ["fixed-more"])}
+
+
 def test_an_arm_alone_brings_those_it_goes_on_from_and_the_seeds_it_needs():
     names = {s.name for s in lab.steps_of(staged(), ["rl-fixed"])}
     assert {n for n in names if n.startswith(("sft", "distill", "rl"))} == {
@@ -309,7 +323,9 @@ def test_an_arm_alone_brings_those_it_goes_on_from_and_the_seeds_it_needs():
         ({"name": "x", "stage": "rl", "tasks": 4}, "'after' is empty"),
         ({"name": "x", "stage": "rl", "after": "later", "tasks": 4}, "expected an arm that stands before it"),
         ({"name": "x", "stage": "distill", "after": "fixed", "tasks": 4, "steps": 1}, "neither 'tasks' nor 'augment'"),
-        ({"name": "x", "after": "fixed", "tasks": 4}, "'after' is for distillation"),
+        ({"name": "x", "after": "hsa-opd", "tasks": 4}, "expected an arm of supervised training"),
+        ({"name": "x", "after": "fixed", "tasks": 6}, "have as many tasks"),
+        ({"name": "x", "stage": "rl", "after": "hsa", "tasks": 4, "first_turns": 0.5}, "is for supervised training"),
         ({"name": "x", "tasks": 0}, "'tasks' is 0"),
     ],
 )
@@ -412,7 +428,11 @@ def setting(tmp_path_factory):
         "harness": str(ROOT / "harnesses" / "streamer-en-compact"),
         "model": str(model),
         "seeds": [0],
-        "arms": [{"name": "fixed", "augment": False, "tasks": 6}, {"name": "hsa", "augment": True, "tasks": 6}],
+        "arms": [
+            {"name": "fixed", "augment": False, "tasks": 6},
+            {"name": "hsa", "augment": True, "tasks": 6},
+            {"name": "hsa-more", "after": "hsa", "augment": True, "tasks": 5, "first_turns": 0.5, "suites": ["t1"]},
+        ],
         "suites": ["t1", "t2"],
         "limit": 2,
         "tasks_a_variant": 3,
@@ -435,7 +455,16 @@ def test_the_experiment_runs_resumes_and_ends_with_a_table(setting, tmp_path):
     first = start(setting, out)
     assert first.exception is None, first.exception
     told = json.loads(first.stdout.splitlines()[-1])
-    assert (told["steps"], told["done"], told["skipped"]) == (13, 13, 0)
+    assert (told["steps"], told["done"], told["skipped"]) == (17, 17, 0)
+    began, went_on = (
+        json.loads((out / f"sft-{a}-s0" / "run" / "run.json").read_text())["model"] for a in ("hsa", "hsa-more")
+    )
+    assert began["weights"] == went_on["weights"]
+    assert went_on["adapter"] == json.loads((out / "sft-hsa-s0" / "done.json").read_text())["digest"]
+    worlds = [
+        {r.fields["world"] for r in read_rows(out / f"match-{n}-s0" / a)} for n, a in ((6, "hsa"), (5, "hsa-more"))
+    ]
+    assert not worlds[0] & worlds[1]
     match = json.loads((out / "match-6-s0" / "done.json").read_text())["facts"]
     cards = [json.loads((out / "match-6-s0" / arm / "card.json").read_text()) for arm in ("fixed", "hsa")]
     assert match["fixed"]["rows"] == match["hsa"]["rows"] == match["tasks"]
@@ -444,7 +473,7 @@ def test_the_experiment_runs_resumes_and_ends_with_a_table(setting, tmp_path):
     assert cards[1]["recipe"]["base_share"] == 0.2
     assert (out / "sft-hsa-s0" / "run" / "loss.png").is_file()
     data = json.loads((out / "table" / "lab.json").read_text())
-    assert set(data["arms"]) == {"base", "fixed", "hsa"}
+    assert set(data["arms"]) == {"base", "fixed", "hsa", "hsa-more"}
     assert data["training"]["fixed-s0"]["rows"] == match["tasks"]
 
     assert data["unfinished"] == []

@@ -152,6 +152,24 @@ def test_an_adapter_is_saved_and_changes_the_model(given, tmp_path):
     assert not torch.allclose(plain(ids).logits, merged(ids).logits)
 
 
+def test_a_trained_adapter_is_trained_on(given, tmp_path):
+    first = train_sft(options(given, tmp_path / "a", steps=8, lora_rank=2, learning_rate=0.05))
+    more = options(given, tmp_path / "b", steps=2, lora_rank=0, lora=tmp_path / "a" / "model", learning_rate=1e-6)
+    second = train_sft(more)
+    assert second.first_loss < 0.9 * first.first_loss
+    cards = [json.loads((tmp_path / n / "run.json").read_text())["model"] for n in "ab"]
+    assert cards[0]["weights"] == cards[1]["weights"]
+    assert "adapter" not in cards[0]
+    assert len(cards[1]["adapter"]) == 16
+    ids = torch.tensor([[5, 6, 7, 8]])
+    a, b = (load_model(given[1], adapters=[(tmp_path / n / "model", 1.0)])(ids).logits for n in "ab")
+    assert torch.allclose(a, b, atol=1e-3)  # so small a rate changes next to nothing
+    with pytest.raises(InputError, match="an adapter has its own"):
+        train_sft(options(given, tmp_path / "c", lora_rank=4, lora=tmp_path / "a" / "model"))
+    with pytest.raises(InputError, match="adapter_config"):
+        train_sft(options(given, tmp_path / "c", lora_rank=0, lora=given[1]))
+
+
 def test_a_row_beyond_the_limit_is_an_error_and_is_not_cut(given, tmp_path):
     with pytest.raises(InputError, match="12 rows are longer than 50 tokens"):
         train_sft(options(given, tmp_path, max_tokens=50))
