@@ -2,7 +2,8 @@
 
 A thin, blocking layer over `xllamacpp.Server`, whose calls release the interpreter lock;
 `livery.policies.llamacpp` runs it in worker threads. Tokenising goes through the server's own route on
-loopback, behind a random key, since the bindings have no other; no other route is for use.
+loopback, behind a random key, since the bindings have no other; so does generation with prompt lookup
+(`livery.policies.lookup`). No other route is for use.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from typing import Any, cast
 import httpx
 
 from livery.errors import InputError, PolicyOverflow, PolicyUnavailable
+from livery.policies import lookup as prompt_lookup
 from livery.policies.gguf import read_header
 from livery.policies.model_file import cache_folder
 from livery.policies.wire import END, START, Segment
@@ -55,6 +57,10 @@ class Generated:
     output: int = 0
     reasoning: int = 0
     cached: int = 0
+    drafted: int = 0
+    """Tokens guessed ahead by prompt lookup; 0 where it is off."""
+    accepted: int = 0
+    """Of ``drafted``, those that the model kept."""
     prefill_s: float = 0.0
     decode_s: float = 0.0
     first_at: float = 0.0
@@ -68,7 +74,22 @@ class Engine:
         it.
     """
 
-    def __init__(self, model: Path, *, loras: Adapters = (), threads: int, slots: int = 1, context: int = 4096) -> None:
+    def __init__(
+        self,
+        model: Path,
+        *,
+        loras: Adapters = (),
+        threads: int,
+        slots: int = 1,
+        context: int = 4096,
+        lookup: int = 0,
+    ) -> None:
+        """
+        Args:
+            threads: that compute, for all slots together.
+            context: tokens per slot; at most what the model was made for.
+            lookup: longest draft of prompt lookup; 0: off.
+        """
         header = read_header(model)
         self.vocabulary = header.vocabulary()
         start, end = self.vocabulary.special(START), self.vocabulary.special(END)
@@ -98,6 +119,9 @@ class Engine:
         params.verbosity = -1
         params.ui = False
         params.endpoint_slots = False
+        self.lookup = lookup
+        if lookup:
+            prompt_lookup.set_up(params, xllamacpp.common_speculative_type, lookup)
         key = secrets.token_urlsafe(24)
         params.api_keys = [key]
         try:
@@ -160,7 +184,7 @@ class Engine:
 
         Raises:
             PolicyOverflow: the prompt does not fit the context.
-            PolicyUnavailable: the engine refused for another reason.
+            PolicyUnavailable: the engine refused for another reason, or its connection broke.
         """
         stream = _Stream(self, stop, on_chunk)
         body = {
@@ -172,7 +196,13 @@ class Engine:
             "timings_per_token": True,
             **options,
         }
-        stream.read(self._server.handle_completions(body, stream.read))
+        if self.lookup:
+            try:
+                prompt_lookup.completions(self._http, {**body, "return_tokens": True}, stream.read)
+            except httpx.HTTPError as error:
+                raise PolicyUnavailable(f"the embedded model's engine does not answer: {error}") from error
+        else:
+            stream.read(self._server.handle_completions(body, stream.read))
         return stream.result()
 
     def is_end(self, token: int) -> bool:
@@ -232,7 +262,9 @@ class _Stream:
         self._fill(choice["text"], token, count)
         if self._ids is not None:
             self._ids.append(token)
-        if self._logprobs is not None:
+        if entry["logprob"] is None:
+            self._logprobs = None  # what was drafted has none, and a turn has all or none
+        elif self._logprobs is not None:
             self._logprobs.append(float(entry["logprob"]))
         if not self._reasoning and "</think>" in self._text:
             self._reasoning = count
@@ -264,6 +296,8 @@ class _Stream:
             output=output,
             reasoning=self._reasoning,
             cached=int(self._timings.get("cache_n", 0)),
+            drafted=int(self._timings.get("draft_n", 0)),
+            accepted=int(self._timings.get("draft_n_accepted", 0)),
             prefill_s=float(self._timings.get("prompt_ms", 0.0)) / 1000,
             decode_s=float(self._timings.get("predicted_ms", 0.0)) / 1000,
             first_at=self._first_at,

@@ -37,7 +37,7 @@ from livery.policies.hf_loading import (
 )
 from livery.policies.hf_prefixes import WORTH, Prefixes, common, sharing
 from livery.policies.hf_slots import Slots
-from livery.policies.policy import PolicyRequest, PromptMessage
+from livery.policies.policy import PolicyRequest, PromptMessage, Warmed
 from livery.policies.token_turns import prompt_ids, turn_of
 from livery.types import PolicyTurn, Timing
 
@@ -187,11 +187,19 @@ class HfPolicy:
             raise PolicyTimeout(f"the model gave no turn within {request.timeout_s:.2f} s") from None
         return self._turn(request, row)
 
-    async def warm(self, messages: tuple[PromptMessage, ...], session: str = "") -> None:
-        """Evaluate a prefix and keep it, so that requests that begin with it pay only for what follows."""
-        prompt = self._tokenizer.encode(wire.segments(messages))
-        if 0 < len(prompt) < self._options.context:
-            await self._run(_Row(prompt, 0, torch.Generator()))
+    async def warm(self, messages: tuple[PromptMessage, ...], session: str = "") -> Warmed | None:
+        """Evaluate a prefix and keep it, so that requests that begin with it pay only for what follows. None where it
+        does not fit the context."""
+        prompt = self.prefix_ids(messages)
+        if not 0 < len(prompt) < self._options.context:
+            return None
+        began = time.perf_counter()
+        row = _Row(prompt, 0, torch.Generator())
+        await self._run(row)
+        return Warmed(tokens=len(prompt), cached=row.cached, prefill_s=time.perf_counter() - began)
+
+    def prefix_ids(self, messages: tuple[PromptMessage, ...]) -> tuple[int, ...]:
+        return self._tokenizer.encode(wire.segments(messages))
 
     def stop(self) -> None:
         """End the turns that are being made, and the worker. Blocks for a token's time."""

@@ -16,19 +16,20 @@ import asyncio
 import hashlib
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, TypeVar
+from typing import Any, Literal, TypeVar
 
 from livery.errors import InputError, PolicyOverflow, PolicyTimeout, PolicyUnavailable
 from livery.policies import wire
 from livery.policies.engine import Adapters, Engine, Generated, measured_threads
 from livery.policies.gguf import read_header
 from livery.policies.grammar import STRING_CHARS, grammar
+from livery.policies.lookup import LONGEST_DRAFT
 from livery.policies.model_file import ensure_model, sha256_of
-from livery.policies.policy import PolicyRequest, PromptMessage
+from livery.policies.policy import PolicyRequest, PromptMessage, Warmed
 from livery.types import PolicyTurn, Timing, TokenTrace, Usage
 
 T = TypeVar("T")
@@ -55,6 +56,8 @@ class LlamaCppOptions:
     for each token, and four for a model of the user's own or with an adapter."""
     constrained: bool = True
     """False drops the grammar: for measuring what it costs and how a model does without."""
+    lookup: int = 0
+    """Longest draft of prompt-lookup decoding (`livery.policies.lookup`), in tokens; 0: off."""
     progress: bool = True
     """A bar while the embedded model downloads."""
 
@@ -74,6 +77,9 @@ class LlamaCppPolicy:
         self._slots = Slots(options.slots)
         self._workers = ThreadPoolExecutor(options.slots, thread_name_prefix="llamacpp")
         self._running: set[threading.Event] = set()
+        self._warming: set[threading.Event] = set()
+        """Of ``_running``, those that only read a prefix ahead."""
+        self._stopped = False
 
     @classmethod
     def open(cls, options: LlamaCppOptions | None = None, *, uri: str = "llamacpp:") -> LlamaCppPolicy:
@@ -91,9 +97,19 @@ class LlamaCppPolicy:
         for lora, _ in options.loras:
             if read_header(lora).fields.get("adapter.type") != "lora":
                 raise InputError.at(lora, "not a LoRA adapter; expected a GGUF of adapter.type lora", code="lora")
+        if not 0 <= options.lookup <= LONGEST_DRAFT:
+            message = f"found {options.lookup}; expected 0 (off) to {LONGEST_DRAFT} tokens a draft"
+            raise InputError.at(uri, message, field="lookup", code="lookup")
         weights = weights_version(path, options.loras)
         threads = options.threads or measured_threads(path, weights)
-        engine = Engine(path, loras=options.loras, threads=threads, slots=options.slots, context=options.context)
+        engine = Engine(
+            path,
+            loras=options.loras,
+            threads=threads,
+            slots=options.slots,
+            context=options.context,
+            lookup=options.lookup,
+        )
         return cls(engine, options, uri=uri, weights=weights)
 
     @property
@@ -109,7 +125,9 @@ class LlamaCppPolicy:
         began = time.perf_counter()
         try:
             async with asyncio.timeout(request.timeout_s):
-                slot = await self._slots.take(request.session)
+                if not self._slots.free:
+                    self._make_way()
+                slot = await self._slots.take(request.session, _prefix(request.messages))
                 queued = time.perf_counter() - began
                 prompt, done = await self._in_slot(slot, lambda stop: self._generate(request, slot, stop))
         except TimeoutError:
@@ -118,19 +136,51 @@ class LlamaCppPolicy:
             raise PolicyUnavailable("the embedded model was closed during the request")
         return self._turn(request, prompt, done, queued_s=queued, began=began)
 
-    async def warm(self, messages: tuple[PromptMessage, ...], session: str = "") -> None:
-        """Evaluate a prefix into the session's slot, so that its next request pays only for what follows."""
-        slot = await self._slots.take(session)
+    async def warm(self, messages: tuple[PromptMessage, ...], session: str = "") -> Warmed:
+        """Evaluate a prefix into a slot of the session, so that its next request pays only for what follows.
 
-        def prefill(stop: threading.Event) -> Generated:
-            ids = self._engine.encode(wire.segments(messages))
-            return self._engine.generate(ids, stop, n_predict=0, id_slot=slot)
+        Requests go first: it waits for a slot behind all of them, and gives its slot up to one that would have to
+        wait. What it had read by then stays; it goes on when a slot is free again.
 
-        await self._in_slot(slot, prefill)
+        Raises:
+            PolicyUnavailable: the policy was closed.
+        """
+        started: list[int] = []
+        spent_s = 0.0
+
+        def prefill(stop: threading.Event) -> tuple[int, Generated, float | None]:
+            began = time.perf_counter()
+            ids = self.prefix_ids(messages)
+            done = self._engine.generate(ids, stop, on_chunk=seen, n_predict=0, id_slot=slot)
+            return len(ids), done, time.perf_counter() - began if stop.is_set() else None
+
+        def seen(event: Mapping[str, Any]) -> None:
+            if "prompt_progress" in event:
+                started.append(int(event["prompt_progress"].get("cache", 0)))
+
+        while not self._stopped:
+            slot = await self._slots.take(session, _prefix(messages), warming=True)
+            tokens, done, ended_after_s = await self._in_slot(slot, prefill, warming=True)
+            if ended_after_s is None:
+                cached = started[0] if started else done.cached
+                return Warmed(tokens=tokens, cached=cached, prefill_s=spent_s + done.prefill_s)
+            spent_s += ended_after_s
+        raise PolicyUnavailable("the embedded model was closed while it read a prefix")
+
+    def prefix_ids(self, messages: tuple[PromptMessage, ...]) -> tuple[int, ...]:
+        return self._engine.encode(wire.segments(messages))
+
+    def _make_way(self) -> None:
+        """End one reading ahead, for a request that would have to wait for its slot."""
+        for stop in tuple(self._warming):
+            if not stop.is_set():
+                stop.set()
+                return
 
     def stop(self) -> None:
         """End the generations that run and the workers, and leave the engine loaded. Blocks for a step's
         time."""
+        self._stopped = True
         for stop in tuple(self._running):
             stop.set()
         self._workers.shutdown()
@@ -139,7 +189,7 @@ class LlamaCppPolicy:
         await asyncio.to_thread(self.stop)
         await asyncio.to_thread(self._engine.close)
 
-    async def _in_slot(self, slot: int, job: Callable[[threading.Event], T]) -> T:
+    async def _in_slot(self, slot: int, job: Callable[[threading.Event], T], *, warming: bool = False) -> T:
         """Run ``job`` in a worker. The slot is freed when the worker has really ended, also after
         cancellation."""
         loop = asyncio.get_running_loop()
@@ -147,10 +197,13 @@ class LlamaCppPolicy:
 
         def ended(_: Future[T]) -> None:
             self._running.discard(stop)
+            self._warming.discard(stop)
             if not loop.is_closed():
                 loop.call_soon_threadsafe(self._slots.give, slot)
 
         self._running.add(stop)
+        if warming:
+            self._warming.add(stop)
         work = self._workers.submit(job, stop)
         work.add_done_callback(ended)
         try:
@@ -226,7 +279,14 @@ class LlamaCppPolicy:
             text=parsed.reply,
             reasoning=parsed.reasoning,
             stop=stop,
-            usage=Usage(prompt=len(prompt), cached=done.cached, output=done.output, reasoning=done.reasoning),
+            usage=Usage(
+                prompt=len(prompt),
+                cached=done.cached,
+                output=done.output,
+                reasoning=done.reasoning,
+                drafted=done.drafted,
+                accepted=done.accepted,
+            ),
             timing=Timing(
                 total_s=time.perf_counter() - began,
                 queue_s=queued_s,
@@ -247,44 +307,75 @@ def weights_version(model: Path, loras: Adapters = ()) -> str:
     return hashlib.sha256("+".join(parts).encode()).hexdigest()[:16]
 
 
-class Slots:
-    """Which engine slot a session gets: its own where free, since its prefix is there, else the longest idle.
+def _prefix(messages: Sequence[PromptMessage]) -> str:
+    """What the requests of one release have in common, and those of another not: the system message."""
+    return messages[0].content if messages and messages[0].role == "system" else ""
 
-    Lives in one event loop.
+
+@dataclass(frozen=True, slots=True)
+class _Waiter:
+    key: tuple[str, str]
+    """(session, prefix)."""
+    turn: asyncio.Future[int]
+    warming: bool
+
+
+class Slots:
+    """Which engine slot a session gets under a prefix: its own where free, else one that nobody used; else, of those
+    that begin with the same prefix, the longest idle, and at last the longest idle of all.
+
+    A room under two releases thus has a slot for each where there are enough; where there are not, the engine swaps
+    prefixes with its memory of them (`livery.policies.engine.CACHE_MIB`). Lives in one event loop.
     """
 
     def __init__(self, count: int) -> None:
         self._free = list(range(count))
         """Longest idle first."""
-        self._last: dict[int, str] = {}
-        self._waiting: list[tuple[str, asyncio.Future[int]]] = []
+        self._last: dict[int, tuple[str, str]] = {}
+        self._waiting: list[_Waiter] = []
 
-    async def take(self, session: str) -> int:
+    @property
+    def free(self) -> int:
+        return len(self._free)
+
+    async def take(self, session: str, prefix: str = "", *, warming: bool = False) -> int:
+        """A slot, when there is one.
+
+        Args:
+            warming: to read a prefix ahead: comes after every request, and looks for a slot that does not hold the
+                prefix for another session.
+        """
+        key = (session, prefix)
         if self._free:
-            slot = next((s for s in self._free if self._last.get(s) == session), None)
-            if slot is None:
-                slot = next((s for s in self._free if s not in self._last), self._free[0])
+            slot = self._fitting(key, warming)
             self._free.remove(slot)
         else:
             turn: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-            entry = (session, turn)
-            self._waiting.append(entry)
+            waiter = _Waiter(key, turn, warming)
+            self._waiting.append(waiter)
             try:
                 slot = await turn
             except asyncio.CancelledError:
                 if turn.done() and not turn.cancelled():
                     self.give(turn.result())  # it came at the same moment: pass it on
-                elif entry in self._waiting:
-                    self._waiting.remove(entry)
+                elif waiter in self._waiting:
+                    self._waiting.remove(waiter)
                 raise
-        self._last[slot] = session
+        self._last[slot] = key
         return slot
 
+    def _fitting(self, key: tuple[str, str], warming: bool) -> int:
+        own = [s for s in self._free if self._last.get(s) == key]
+        unused = [s for s in self._free if s not in self._last]
+        fits = [s for s in self._free if s in self._last and (self._last[s][1] == key[1]) != warming]
+        return (own or unused or fits or self._free)[0]
+
     def give(self, slot: int) -> None:
-        self._waiting = [entry for entry in self._waiting if not entry[1].done()]
+        self._waiting = [w for w in self._waiting if not w.turn.done()]
         if not self._waiting:
             self._free.append(slot)
             return
-        mine = next((entry for entry in self._waiting if entry[0] == self._last.get(slot)), self._waiting[0])
+        first = [w for w in self._waiting if not w.warming] or self._waiting
+        mine = next((w for w in first if w.key == self._last.get(slot)), first[0])
         self._waiting.remove(mine)
-        mine[1].set_result(slot)
+        mine.turn.set_result(slot)

@@ -179,6 +179,7 @@ def _llamacpp(uri: str, rest: str, loras: tuple[Path, ...], threads: int, progre
         reply_chars=fields.count("reply_chars", defaults.reply_chars, least=1),
         parallel_calls=fields.count("parallel_calls", defaults.parallel_calls),
         constrained=fields.text("grammar", "on", ("on", "off")) == "on",
+        lookup=fields.count("lookup", defaults.lookup),
         progress=progress,
     )
     fields.check()

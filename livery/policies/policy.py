@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 from livery.types import PolicyTurn, ToolCall
 
@@ -63,6 +63,16 @@ class PolicyRequest:
     """For scripted and oracle policies: what a model never gets. Engines ignore it."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Warmed:
+    """What it took to have a prefix in the cache."""
+
+    tokens: int
+    cached: int
+    """Of ``tokens``, those that were there already."""
+    prefill_s: float
+
+
 class Policy(Protocol):
     @property
     def uri(self) -> str:
@@ -88,8 +98,18 @@ class Policy(Protocol):
         """
         ...
 
-    async def warm(self, messages: tuple[PromptMessage, ...], session: str = "") -> None:
-        """Prefill a prefix ahead of need; a no-op where an engine cannot."""
+    async def warm(self, messages: tuple[PromptMessage, ...], session: str = "") -> Warmed | None:
+        """Prefill a prefix ahead of need; a no-op where an engine cannot. None where it does not tell what it took.
+        Requests go first: none may wait for it."""
         ...
 
     async def aclose(self) -> None: ...
+
+
+@runtime_checkable
+class Tokenizing(Protocol):
+    """A policy that can tell how it would read messages."""
+
+    def prefix_ids(self, messages: tuple[PromptMessage, ...]) -> tuple[int, ...]:
+        """Token ids of a conversation's beginning. Blocks for milliseconds; any thread may call it."""
+        ...
