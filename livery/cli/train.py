@@ -1,4 +1,5 @@
-"""``livery train``: supervised training, and `livery.cli.train_distill`. Torch is imported inside the commands.
+"""``livery train``: supervised training, and the commands of the modules beside this one. Torch is imported inside
+the commands.
 
 On several devices start it by accelerate: ``accelerate launch --config_file configs/fsdp.yaml -m livery.cli
 train sft ...`` (``configs/``).
@@ -15,11 +16,13 @@ import typer
 from rich.console import Console
 
 from livery.cli.train_distill import distill
+from livery.cli.train_draft import draft
 from livery.cli.train_rl import rl
 
 app = typer.Typer(help="Train a policy.", no_args_is_help=True)
 app.command()(distill)
 app.command()(rl)
+app.command()(draft)
 
 _notices = Console(stderr=True, highlight=False)
 
