@@ -31,7 +31,8 @@ _ACTS: Final[dict[Intent, tuple[re.Pattern[str], ...]]] = {
     Intent.COMPLAINT: (words.CARES,),
 }
 """What answers each, wherever in a reply it stands."""
-_POLITE: Final = (words.GREETING, words.PARTING, words.LAUGH, words.THANKS, words.INVITES, words.SORRY)
+_POLITE: Final = (words.GREETING, words.PARTING, words.THANKS, words.INVITES, words.SORRY)
+"""Beside laughing."""
 _FREE: Final = frozenset({Intent.SMALL_TALK, Intent.PRAISE, Intent.OFF_TOPIC})
 """Where talk is an answer."""
 _CALLS: Final = frozenset({Intent.ABUSE, Intent.COMPLAINT})
@@ -90,9 +91,12 @@ def _sort(one: _Sentence, intent: Intent, reply: Reply, task: Task) -> Sort:
         return "act"
     if shop:
         return "shop"
-    if any(p.search(one.low) for p in _POLITE):
+    rest = words.LAUGH.sub(" ", one.low)
+    if any(p.search(rest) for p in _POLITE):
         return "polite"
-    return "talk" if _says_something(words.FILLER.sub(" ", one.low)) else "nothing"
+    if _says_something(words.FILLER.sub(" ", rest)):
+        return "talk"
+    return "nothing" if rest == one.low else "polite"
 
 
 def _of_shop(one: _Sentence, reply: Reply, task: Task, intent: Intent) -> bool:

@@ -60,7 +60,7 @@ SMALL: Final = re.compile(
     r"and you|yours\?|(?:yes,? )?i am(?=[,.!]|$)|(?:doing|going|feeling) (?:great|good|fine|well|lovely|ok)|"
     r"thanks for (?:dropping|stopping|being|"
     r"joining|coming|watching))"
-    r"|在呢|在的|在哦|我是(?:啊|呀|的|哦|ai|数字人|机器人|主播|真人|虚拟)|高兴(?:见|认识)|你呢|您呢|捧场|陪(?:伴|大家|"
+    r"|在呢|(?<!现)在[的哦](?=[，。！!,.~～哦呀呢]|$)|我是(?:啊|呀|的|哦|ai|数字人|机器人|主播|真人|虚拟)|高兴(?:见|认识)|你呢|您呢|捧场|陪(?:伴|大家|"
     r"你)|来坐坐"
 )
 PRAISE: Final = re.compile(
@@ -109,7 +109,7 @@ REFUSES: Final = re.compile(
     r"between us)|"
     r"not (?:true|so|possible|allowed|free|right|how)|isn't (?:true|so|possible|free|right)|nothing is free|"
     r"real (?:prices?|offers?|terms?)|true prices?|(?:page|shop)(?:'s own pages| says| shows| counts?)|"
-    r"what the (?:page|shop) (?:says|shows|offers|has)|as listed|own pages)(?![a-z])"
+    r"what the (?:page|shop) (?:says|shows|offers|has)|own pages)(?![a-z])"
     r"|不能(?:说|讲|改|这么|答应|乱|透露|告诉|照|念|给)|不(?:说|讲|念|透露|照做|答应|乱说|能这样)|可不(?:能|敢|行)|"
     r"不行|"
     r"没(?:法|办法)(?:说|答应|照|做)|不方便|不便|保密|秘密|机密|内部|以页面|看页面|页面(?:上)?的?(?:为准|价)|没用|"

@@ -40,7 +40,6 @@ SOURCES: Final = (
         )
     ),
     "shop/matching.py",
-    "shop/money.py",
 )  # fmt: skip
 """Paths within the package."""
 

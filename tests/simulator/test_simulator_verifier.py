@@ -24,7 +24,7 @@ from livery.types import ErrorKind, PolicyTurn, Route, ToolCall, ToolError, Tool
 
 ROOT = Path(__file__).parents[2]
 HERE = Path(__file__).parent
-SETS = ("labelled_replies", "labelled_replies_fresh", "labelled_replies_blind")
+SETS = ("labelled_replies", "labelled_replies_fresh", "labelled_replies_blind", "labelled_replies_chat")
 
 
 @pytest.fixture(scope="module")
@@ -80,6 +80,7 @@ def test_parts_are_fixed_by_the_id():
     assert part_of("en01") == part_of("en01")
     assert {part_of(f"en{i:02d}") for i in range(1, 40)} == {"development", "held-out"}
     assert part_of("be01") == "blind" and part_of("fe01") == "development"
+    assert part_of("ke01") == "chat" and part_of("vz01") == "chat, unseen"
 
 
 @pytest.mark.parametrize(
