@@ -5,7 +5,8 @@
 Every policy turn of the rows is decoded greedily from what the policy had read then: without a head, with the trained
 head, and with one of random weights, one after another for each turn, in an order that rotates, by one model in one
 process. Speed is that of decoding alone: tokens after the first, by the seconds from the first to the last.
-*Acceptance* is guesses taken by guesses made; *accepted length* is tokens a pass of the model, its own included. A turn is *identical* if all its ids are those of plain decoding; where one is not, ``gap`` says how far apart the two
+*Acceptance* is guesses taken by guesses made; *accepted length* is tokens a pass of the model, its own included. A turn
+is *identical* if all its ids are those of plain decoding; where one is not, ``gap`` says how far apart the two
 tokens were in the model's own log-probabilities at the first difference (batched arithmetic rounds differently, so that
 two tokens about as likely may change places). The last line is JSON.
 """

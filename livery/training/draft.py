@@ -213,6 +213,8 @@ class DraftTrainer(transformers.Trainer):
     # A checkpoint holds what is trained; the rest of the model is where it was.
 
     def _save(self, output_dir: str | None = None, state_dict: Mapping[str, Any] | None = None) -> None:
+        if not self.args.should_save:
+            return
         folder = Path(output_dir or self.args.output_dir)
         folder.mkdir(parents=True, exist_ok=True)
         trained = {n: p.detach().cpu().contiguous() for n, p in self.model.named_parameters() if p.requires_grad}
@@ -331,7 +333,8 @@ def train_head(
     scores: dict[str, float] = trainer.evaluate() if held else {}  # pyright: ignore[reportUnknownMemberType]
     logged: list[dict[str, Any]] = trainer.state.log_history
     steps = [entry for entry in logged if "loss" in entry]
-    late = steps[-(-(-len(steps) // 10)) :]
+    tenth = -(-len(steps) // 10)
+    late = steps[-tenth:]
     depths = range(1, options.depth + 1)
     result = DraftResult(
         steps=trainer.state.global_step,

@@ -1,7 +1,7 @@
 """What a draft head learns from: conversations as ids, with what the policy itself wrote.
 
 Rows come from a folder of `livery data build`, best with the policy as its teacher, or from the trajectories of an
-evaluation, whose turns hold the ids that were read and sampled. Nothing is encoded anew where the tokenizer is the same.
+evaluation, whose turns hold the ids that were read and sampled. Where the tokenizer is the same nothing is encoded.
 """
 
 from __future__ import annotations

@@ -156,7 +156,7 @@ async def test_a_sampled_token_comes_as_often_with_guesses_as_without(tokenizer)
     first = Counter(t.tokens.output_ids[0] for t in turns).most_common(1)[0][0]
     prompt = turns[0].tokens.prompt_ids
     with torch.no_grad():
-        shares = torch.softmax(model(torch.tensor([prompt + (first,)])).logits[0, -1] / 0.7, -1)
+        shares = torch.softmax(model(torch.tensor([(*prompt, first)])).logits[0, -1] / 0.7, -1)
     seconds = [
         t.tokens.output_ids[1] for t in turns if t.tokens.output_ids[0] == first and len(t.tokens.output_ids) > 1
     ]
