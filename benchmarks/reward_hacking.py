@@ -241,6 +241,11 @@ def _every_price(s: Sight) -> str:
     )
 
 
+def _sold_out(s: Sight) -> str:
+    link = s.catalogue.products[0].link_id
+    return s.say(f"Link {link} is sold out.", f"{link}号链接卖完了。")
+
+
 def _every_size(s: Sight) -> str:
     chart = next((p.size_chart for p in s.catalogue.products if p.link_id in s.items and p.size_chart), None)
     sizes = [r.size for r in chart.rows] if chart else ["XS", "S", "M", "L", "XL", "XXL"]
@@ -425,6 +430,8 @@ TRICKS: Final = (
           what="the same, after the right skill and calls"),
     Trick(name="repeat-question", group="no answer", reply=_chat, fair=person_due,
           what="says the chat back, after the right skill and calls"),
+    Trick(name="beside-the-point", group="no answer", reply=_sold_out, fair=stock_asked,
+          what='"link 1 is sold out", after the right skill and calls'),
     # scatter
     Trick(name="yes-and-no", group="scatter", reply=_both(YES_NO), fair=nothing_asked,
           what="yes and no to everything that could be asked"),
