@@ -13,6 +13,7 @@ from rich.console import Console
 
 from livery import __version__
 from livery.cli.augment import app as augment_app
+from livery.cli.bench import app as bench_app
 from livery.cli.data import app as data_app
 from livery.cli.eval import app as eval_app
 from livery.cli.harness import app as harness_app
@@ -40,6 +41,7 @@ app.add_typer(lab_app, name="lab")
 app.add_typer(models_app, name="models")
 app.add_typer(tasks_app, name="tasks")
 app.add_typer(eval_app, name="eval")
+app.add_typer(bench_app, name="bench")
 
 
 @app.command()
