@@ -90,7 +90,7 @@ def load_page(data: Data) -> str:
             ("message to its reply", "answered_wait"),
             ("of that, in the queue", "queue"),
             ("the agent, a request", "agent"),
-            ("making the audio", "speech"),
+            ("making the audio", "synthesis"),
         )
     ]
     promise = "kept" if data["kept"] else "**broken**"

@@ -153,7 +153,7 @@ def _figures(planned: Plan, loaded: LoadedRoom, heard: Heard) -> dict[str, Any]:
         "answered_wait": quantiles((w.seconds for w in answered), most=True),
         "queue": quantiles((w.begun_at - w.said_at for w in answered if w.begun_at), most=True),
         "agent": quantiles((a.total_s for a in answers), most=True),
-        "speech": quantiles(heard.synthesis, most=True),
+        "synthesis": quantiles(heard.synthesis, most=True),
         "unanswered_because": dict(reasons.most_common(_REASONS)),
     }
 

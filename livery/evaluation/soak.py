@@ -263,7 +263,7 @@ def _figures(
         "routes": {r.value: tally.routes[r] for r in Route},
         "answered_wait": quantiles(tally.waits, most=True),
         "agent": quantiles(tally.agent, most=True),
-        "speech": quantiles(tally.synthesis, most=True),
+        "synthesis": quantiles(tally.synthesis, most=True),
         "warm_up_s": round(warm, 1),
         "samples": len(samples),
         "memory_mib": {
