@@ -8,8 +8,10 @@ tools change, later requests get the release made ready anew, and those that run
 from __future__ import annotations
 
 import asyncio
+import logging
+import time
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -18,9 +20,12 @@ from livery.agent.loop import Agent
 from livery.agent.mcp import McpTools
 from livery.harness.digest import harness_digest
 from livery.harness.model import Harness, McpServer, Tool
-from livery.policies.policy import PromptMessage
+from livery.harness.releases import PrefixCost
+from livery.policies.policy import PromptMessage, Tokenizing, Warmed
 from livery.shop.operations import Operation
 from livery.types import Request, Trajectory
+
+log = logging.getLogger(__name__)
 
 
 class Picked(Protocol):
@@ -147,11 +152,62 @@ class AgentService:
         tools of one of them changed."""
         return (await self._made_ready(release)).live
 
-    async def warm(self, release: str, session: str = "") -> None:
+    async def warm(self, release: str, session: str = "") -> Warmed | None:
         """Prefill the release's unchanging prefix in the policy's cache."""
+        return await self.agent.policy.warm(await self._prefix(release), session)
+
+    async def prepare(
+        self, release: str, *, instead_of: str = "", sessions: Sequence[str] = (), limit_s: float = 8.0
+    ) -> PrefixCost:
+        """Have a release's prefix in the cache before requests get the release, and tell what that costs.
+
+        It never raises for the policy's or the release's sake, and never takes much longer than ``limit_s``: whoever
+        publishes goes on either way, and what is missing then is paid for by the first request.
+
+        Args:
+            instead_of: the release that these requests had until now; empty: none.
+            sessions: the rooms whose requests will get it; none: only the tokens are counted.
+        """
+        began = time.perf_counter()
+        policy = self.agent.policy
+        tokens = shared = rooms = evaluated = 0
+        prefill_s, note = 0.0, ""
+        try:
+            async with asyncio.timeout(limit_s):
+                prefix = await self._prefix(release)
+                if isinstance(policy, Tokenizing):
+                    ids = await asyncio.to_thread(policy.prefix_ids, prefix)
+                    tokens = len(ids)
+                    if instead_of:
+                        before = await asyncio.to_thread(policy.prefix_ids, await self._prefix(instead_of))
+                        shared = shared_beginning(ids, before)
+                for session in sessions:
+                    warmed = await policy.warm(prefix, session)
+                    if warmed is None:
+                        continue  # it has no cache, or does not tell
+                    rooms += 1
+                    tokens = tokens or warmed.tokens
+                    evaluated += warmed.tokens - warmed.cached
+                    prefill_s += warmed.prefill_s
+        except TimeoutError:
+            note = f"not in the cache of every room after {limit_s:g} s: the first requests pay for the rest"
+        except Exception as error:  # whatever it is, the publication goes on, and the requests will tell
+            note = f"could not be read ahead: {type(error).__name__}: {error}"
+        cost = PrefixCost(
+            tokens=tokens,
+            shared=shared,
+            rooms=rooms,
+            evaluated=evaluated,
+            prefill_s=prefill_s,
+            waited_s=time.perf_counter() - began,
+            note=note,
+        )
+        log.info("release %s: %s", release, cost)
+        return cost
+
+    async def _prefix(self, release: str) -> tuple[PromptMessage, ...]:
         live = await self.ready(release)
-        system = PromptMessage(role="system", content=live.prompt.system(self.agent.policy.actions))
-        await self.agent.policy.warm((system,), session)
+        return (PromptMessage(role="system", content=live.prompt.system(self.agent.policy.actions)),)
 
     async def _made_ready(self, release: str) -> _Ready:
         ready = self._ready.get(release)
@@ -205,3 +261,9 @@ class AgentService:
             task = asyncio.create_task(self._servers.pop(key).__aexit__(None, None, None))
             self._closing.add(task)
             task.add_done_callback(self._closing.discard)
+
+
+def shared_beginning(one: Sequence[object], other: Sequence[object]) -> int:
+    """How many leading elements two prefixes share."""
+    pairs = enumerate(zip(one, other, strict=False))
+    return next((n for n, (a, b) in pairs if a != b), min(len(one), len(other)))

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import typer
+from jinja2 import TemplateError
 from rich.console import Console
 from rich.table import Table
 
@@ -137,7 +138,11 @@ def publish(
         print("not published: it has errors (--force publishes it all the same)", file=sys.stderr)
         raise typer.Exit(1)
     with ReleaseStore(releases) as store:
-        _told(store.publish(channel, loaded.harness, note=note, actor=actor or getpass.getuser()), as_json)
+        moved = store.publish(channel, loaded.harness, note=note, actor=actor or getpass.getuser())
+        before = store.load(moved.previous) if moved.previous else None
+    _told(moved, as_json)
+    if (said := _prefix_said(loaded.harness, before)) and not as_json:
+        print(said, file=sys.stderr)
 
 
 @app.command()
@@ -226,6 +231,24 @@ def _hook_faults(harness: Harness) -> list[Problem]:
     except InputError as fault:
         return list(fault.problems)
     return []
+
+
+def _prefix_said(harness: Harness, before: Harness | None) -> str:
+    """How much of the prompt's unchanging part a model server has to read anew; empty where it cannot be rendered."""
+    from livery.agent.live_harness import LiveHarness
+    from livery.agent.service import shared_beginning
+
+    try:
+        text, old = (
+            LiveHarness(one, "", shop_operations()).prompt.system("text") if one else "" for one in (harness, before)
+        )
+    except (InputError, TemplateError):
+        return ""
+    alike = estimate_tokens(text[: shared_beginning(text, old)])
+    return (
+        f"the prompt's unchanging part: about {estimate_tokens(text):,} tokens, the first {alike:,} as before; "
+        "rooms that run read it with their next request"
+    )
 
 
 def _line(p: Problem) -> str:

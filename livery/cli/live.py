@@ -198,6 +198,7 @@ async def _serve_room(
                 token=token,
                 version=__version__,
                 settings=ConsoleSettings(public_chat=public_chat, drafts=data / "drafts", allowed_hosts=allow_hosts),
+                prepare=service.prepare,
             )
         )
         with _notices.status("Reading the prompt into the model's cache ..."):
@@ -217,6 +218,7 @@ async def _serve_room(
                         stop_event=stop,
                         operations={name: o.parameters for name, o in operations.items()},
                         check=lambda changed: LiveHarness(changed, "", operations),
+                        prepare=lambda new, old: service.prepare(new, instead_of=old, sessions=(room_id,)),
                     )
                 )
             )

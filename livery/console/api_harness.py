@@ -6,7 +6,7 @@ The same functions as the editor's pages (`workbench`). Files are those of the h
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import asdict
 from typing import Any, TypeVar
 
@@ -14,11 +14,10 @@ from fastapi import APIRouter, HTTPException, Request
 from fastapi.responses import JSONResponse
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from livery.console import workbench
+from livery.console import publishing, workbench
 from livery.console.api import OPERATOR, Faults, faults_of, problem_view, read_json
 from livery.console.context import Console, Shared
 from livery.console.drafts import Draft
-from livery.console.editor import announce
 from livery.console.vary import vary
 from livery.console.workbench import Conflict, Review
 from livery.harness.digest import component_digests
@@ -79,10 +78,14 @@ async def _read(request: Request, model: type[_M]) -> _M:
 
 async def _changing(console: Console, work: Callable[[], _T]) -> _T:
     async with console.editing:
-        try:
-            return await asyncio.to_thread(work)
-        except Conflict as fault:
-            raise HTTPException(409, str(fault)) from fault
+        return await _or_conflict(asyncio.to_thread(work))
+
+
+async def _or_conflict(work: Awaitable[_T]) -> _T:
+    try:
+        return await work
+    except Conflict as fault:
+        raise HTTPException(409, str(fault)) from fault
 
 
 def _review_view(review: Review) -> dict[str, Any]:
@@ -187,42 +190,26 @@ async def diff(console: Shared, channel: str) -> dict[str, Any]:
 
 @router.post("/channels/{channel}/publish")
 async def publish(console: Shared, request: Request, channel: str) -> dict[str, Any]:
+    """Answers when the channel has moved; ``prefix`` says what the release costs the policy's cache."""
     given = await _read(request, PublishIn)
     target = given.target or channel
-    done = await _changing(
-        console,
-        lambda: workbench.publish(
-            console, channel, target=target, expected=given.expected, revision=None, note=given.note
-        ),
+    done = await _or_conflict(
+        publishing.publish(console, channel, target=target, expected=given.expected, revision=None, note=given.note)
     )
-    await announce(console, f"published to {target}")
     return asdict(done)
 
 
 @router.post("/channels/{channel}/rollback")
 async def rollback(console: Shared, request: Request, channel: str) -> dict[str, Any]:
     given = await _read(request, RollbackIn)
-    done = await _changing(
-        console,
-        lambda: workbench.rollback(
-            console, channel, to=given.to or None, current=given.current or None, note=given.note
-        ),
+    done = await _or_conflict(
+        publishing.rollback(console, channel, to=given.to or None, current=given.current or None, note=given.note)
     )
-    await announce(console, f"rolled back {channel}")
     return asdict(done)
 
 
 @router.post("/splits")
 async def split(console: Shared, request: Request) -> JSONResponse:
     given = await _read(request, SplitIn)
-
-    def work() -> dict[str, Any]:
-        by = "room" if given.by == "room" else "viewer"
-        done = console.context.store.set_split(
-            given.rooms, given.percent, by=by, note=given.note, actor=workbench.ACTOR
-        )
-        return {"rooms": done.rooms, "by": done.by, "percent": done.percent, "version": done.version}
-
-    done = await _changing(console, work)
-    await announce(console, "traffic split changed")
-    return JSONResponse(done)
+    done = await publishing.set_split(console, given.rooms, given.percent, by=given.by, note=given.note)
+    return JSONResponse({"rooms": done.rooms, "by": done.by, "percent": done.percent, "version": done.version})

@@ -37,6 +37,7 @@ def create_app(context: ConsoleContext) -> FastAPI:
             for watch in console.watches.values():
                 task = asyncio.create_task(watch.run())
                 stack.push_async_callback(_ended, task)
+            stack.push_async_callback(_reading_ended, console)
             # Last in, first out: open streams end before the watchers they read from.
             stack.callback(console.closing.set)
             yield
@@ -72,6 +73,11 @@ async def _ended(task: asyncio.Task[None]) -> None:
     await asyncio.wait([task])
     if not task.cancelled() and (fault := task.exception()):
         raise fault
+
+
+async def _reading_ended(console: Console) -> None:
+    for task in tuple(console.reading):
+        await _ended(task)
 
 
 async def _sign_in(request: Request, _: Exception) -> Response:

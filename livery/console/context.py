@@ -13,7 +13,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, Protocol, cast
 
 from fastapi import Depends
 from jinja2 import Environment, PackageLoader, StrictUndefined
@@ -27,6 +27,7 @@ from livery.errors import Problem
 from livery.harness.channels import Router
 from livery.harness.hooks.builtin import BUILTINS
 from livery.harness.lint import Builtin
+from livery.harness.releases import PrefixCost
 from livery.harness.store import ReleaseStore
 from livery.room.journal import Journal
 from livery.room.runtime import Room
@@ -51,6 +52,16 @@ class ConsoleSettings:
     max_body_bytes: int = 512 * 1024
     drafts: Path | None = None
     """Folder for unpublished edits. None keeps them in memory only."""
+    warm_s: float = 8.0
+    """How long a publication may wait until the policy has read the release's prompt; 0: not at all."""
+
+
+class Prepare(Protocol):
+    """`livery.agent.service.AgentService.prepare`."""
+
+    async def __call__(
+        self, release: str, *, instead_of: str, sessions: Sequence[str], limit_s: float
+    ) -> PrefixCost: ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,6 +85,8 @@ class ConsoleContext:
     builtins: Mapping[str, Builtin] | None = field(default_factory=lambda: BUILTINS)
     """The registered built-in hooks, for lint; None leaves their names unchecked."""
     settings: ConsoleSettings = ConsoleSettings()
+    prepare: Prepare | None = None
+    """Has a release's prompt read by the rooms' policy before it is published; None: nobody does."""
     clock: Callable[[], float] = time.time
 
 
@@ -97,6 +110,10 @@ class Console:
         self._files: OrderedDict[str, Mapping[str, str]] = OrderedDict()
         self.editing = asyncio.Lock()
         """Held while a draft is read, changed and written."""
+        self.costs: OrderedDict[str, PrefixCost] = OrderedDict()
+        """What the latest releases cost the policy's cache."""
+        self.reading: set[asyncio.Task[None]] = set()
+        """Prompts that are read after their channel was rolled back."""
         self.closing = asyncio.Event()
         """Set when the server goes down, so that open event streams end."""
         self.boot = hashlib.sha256(f"{context.clock()}".encode()).hexdigest()[:8]

@@ -16,12 +16,11 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 from fastapi import APIRouter, Form, HTTPException, Request
 from fastapi.responses import HTMLResponse, Response
 
-from livery.console import workbench
+from livery.console import publishing, workbench
 from livery.console.api import OPERATOR
 from livery.console.context import Console, Shared
 from livery.console.live import page_values
 from livery.console.vary import WAYS, vary
-from livery.console.watch import Panel
 from livery.console.workbench import Conflict, View
 from livery.errors import InputError, StoreError
 from livery.harness.store import DEFAULT_CHANNEL
@@ -128,9 +127,11 @@ async def editor_page(
         }
 
     values = await asyncio.to_thread(gather)
-    return HTMLResponse(
-        console.render("editor.html", **page_values(console, request), **values, done=DONE.get(done, ""))
-    )
+    said = DONE.get(done, "")
+    cost = console.costs.get(values["view"].channel.release)
+    if done.startswith("published") and cost is not None and str(cost):
+        said = f"{said} Its cost for the policy's cache: {cost}."
+    return HTMLResponse(console.render("editor.html", **page_values(console, request), **values, done=said))
 
 
 DONE = {
@@ -243,28 +244,14 @@ async def rebase(console: Shared, request: Request, channel: str, keep: Annotate
 # -------------------------------------------------------------------------------------------------- releases
 
 
-async def announce(console: Console, text: str) -> None:
-    """Tell every room's watchers, so that pages show the new release at once."""
-    for name, room in console.context.rooms.items():
-        await room.announce(text)
-        console.watches[name].touch(Panel.CONTROLS)
-
-
-def _given(console: Console, room: str, channel: str) -> bool:
-    """Whether some of the room's requests are answered by the channel."""
-    router = console.context.router
-    split = next((s for s in router.routing.splits if s.covers(room)), None)
-    return split.percent.get(channel, 0) > 0 if split else channel == router.default
-
-
 @router.post("/ui/editor/{channel}/publish")
 async def publish(console: Shared, request: Request, channel: str) -> Response:
     form = {k: str(v) for k, v in (await request.form()).items()}
     target = form.get("target", "").strip() or channel
     revision = form.get("revision", "")
 
-    def work() -> None:
-        workbench.publish(
+    try:
+        await publishing.publish(
             console,
             channel,
             target=target,
@@ -272,20 +259,16 @@ async def publish(console: Shared, request: Request, channel: str) -> Response:
             revision=int(revision) if revision.isdigit() else None,
             note=form.get("note", "").strip()[:400],
         )
-
-    async with console.editing:
-        try:
-            await asyncio.to_thread(work)
-        except Conflict as fault:
+    except Conflict as fault:
+        async with console.editing:
             values = await asyncio.to_thread(
                 lambda: _values(console, workbench.view(console, channel), "", _room(console, ""))
             )
-            return HTMLResponse(console.render("_refused.html", **{**values, "text": str(fault), "problems": ()}), 409)
-        except InputError as fault:
-            page = console.render("_refused.html", text="Not published: errors first.", problems=fault.problems)
-            return HTMLResponse(page, 409)
-    await announce(console, f"published to {target}")
-    done = "published" if any(_given(console, name, target) for name in console.context.rooms) else "published-unused"
+        return HTMLResponse(console.render("_refused.html", **{**values, "text": str(fault), "problems": ()}), 409)
+    except InputError as fault:
+        page = console.render("_refused.html", text="Not published: errors first.", problems=fault.problems)
+        return HTMLResponse(page, 409)
+    done = "published" if publishing.rooms_of(console, target) else "published-unused"
     return _to_editor(request, target, done=done)
 
 
@@ -297,14 +280,10 @@ async def rollback(
     to: Annotated[str, Form()] = "",
     current: Annotated[str, Form()] = "",
 ) -> Response:
-    async with console.editing:
-        try:
-            await asyncio.to_thread(
-                workbench.rollback, console, channel, to=to or None, current=current or None, note=""
-            )
-        except Conflict as fault:
-            raise HTTPException(409, str(fault)) from fault
-    await announce(console, f"rolled back {channel}")
+    try:
+        await publishing.rollback(console, channel, to=to or None, current=current or None, note="")
+    except Conflict as fault:
+        raise HTTPException(409, str(fault)) from fault
     return _to_editor(request, channel, done="rolled-back")
 
 
@@ -317,10 +296,5 @@ async def split(console: Shared, request: Request) -> Response:
     except ValueError as fault:
         raise HTTPException(422, f"percentages must be numbers: {fault}") from fault
 
-    def work() -> None:
-        by = "room" if form.get("by") == "room" else "viewer"
-        console.context.store.set_split(form.get("rooms", "*").strip(), numbers, by=by, actor=workbench.ACTOR)
-
-    await asyncio.to_thread(work)
-    await announce(console, "traffic split changed")
+    await publishing.set_split(console, form.get("rooms", "*").strip(), numbers, by=form.get("by", "viewer"))
     return _to_editor(request, "", done="split")

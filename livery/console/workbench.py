@@ -146,13 +146,20 @@ def fingerprint(text: str | None) -> str:
     return "" if text is None else hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
-def publish(
-    console: Console, channel: str, *, target: str, expected: str, revision: int | None, note: str
-) -> Publication:
-    """Publish a channel's draft to ``target``, which must still point at ``expected`` ("": must be new).
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checked:
+    """A draft that may be published as it stands."""
+
+    harness: Harness
+    revision: int
+    """Of the draft."""
+
+
+def checked(console: Console, channel: str, *, target: str, expected: str, revision: int | None) -> Checked:
+    """Whether a channel's draft may be published to ``target``, which must point at ``expected`` ("": must be new).
 
     Raises:
-        Conflict: the channel, or the draft, is no longer what was seen; nothing was published.
+        Conflict: the channel, or the draft, is no longer what was seen.
         InputError: the draft has errors, all listed, or a hook of it does not import.
     """
     seen = view(console, channel)
@@ -160,15 +167,26 @@ def publish(
         raise Conflict("The draft was changed in another window since you looked at it. Reload and look again.")
     if seen.stale and target == channel:
         raise Conflict("Somebody published to this channel meanwhile. Carry your edits over first.")
-    store = console.context.store
-    channels = {c.name: c.release for c in store.channels()}
+    channels = {c.name: c.release for c in console.context.store.channels()}
     if channels.get(target, "") != expected:
         raise Conflict(f"{target} was published to meanwhile. Reload, look at their change and publish again.")
-    checked = review(console, seen)
-    if checked.harness is None or checked.errors:
-        raise InputError(checked.errors or checked.problems)
-    HookRunner(checked.harness, load_hooks(checked.harness))  # lint runs no hook: whether they import
-    done = store.publish(target, checked.harness, note=note, actor=ACTOR, expected=expected)
+    found = review(console, seen)
+    if found.harness is None or found.errors:
+        raise InputError(found.errors or found.problems)
+    HookRunner(found.harness, load_hooks(found.harness))  # lint runs no hook: whether they import
+    return Checked(harness=found.harness, revision=seen.draft.revision)
+
+
+def publish(
+    console: Console, channel: str, *, target: str, expected: str, revision: int | None, note: str
+) -> Publication:
+    """Publish a channel's draft to ``target``, if `checked` has nothing against it.
+
+    Raises:
+        Conflict, InputError: as `checked`; nothing was published.
+    """
+    found = checked(console, channel, target=target, expected=expected, revision=revision)
+    done = console.context.store.publish(target, found.harness, note=note, actor=ACTOR, expected=expected)
     if target == channel:
         console.drafts.drop(channel)
     console.metrics.publishes.labels(target, "publish").inc()

@@ -10,6 +10,33 @@ from livery.harness.split import Split
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class PrefixCost:
+    """What a release costs the policy's prefix cache: of the system message, with which every request under it
+    begins. All zero for a policy that tells no tokens and has no cache of its own."""
+
+    tokens: int = 0
+    shared: int = 0
+    """Leading tokens that the release it takes the place of begins with too; 0 for a channel's first."""
+    rooms: int = 0
+    """For how many rooms it stands in the cache."""
+    evaluated: int = 0
+    """Tokens computed for that, over the rooms; the others were in the cache already."""
+    prefill_s: float = 0.0
+    waited_s: float = 0.0
+    """All that the publication waited for it: prefill, and time in which requests went first."""
+    note: str = ""
+    """What kept it out of the cache of every room; empty where nothing did."""
+
+    def __str__(self) -> str:
+        said: list[str] = []
+        if self.tokens:
+            said.append(f"prefix of {self.tokens:,} tokens, {self.shared:,} of them as before")
+        if self.rooms:
+            said.append(f"{self.evaluated:,} computed in {self.prefill_s:.1f} s")
+        return "; ".join([*said, *([self.note] if self.note else [])])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Publication:
     """A channel was moved."""
 
@@ -20,6 +47,8 @@ class Publication:
     version: int
     """1 for a channel's first, then one more each time."""
     at: float
+    prefix: PrefixCost | None = None
+    """What the release costs the policy's cache, where a running room was asked."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -52,12 +52,17 @@ class Split:
         return pattern, -len(self.rooms.replace("*", "")), self.rooms
 
     def covers(self, room: str) -> bool:
-        return self.rooms == room or fnmatchcase(room, self.rooms)
+        return covers(self.rooms, room)
 
     def channel(self, room: str, viewer: str) -> str:
         """The channel of a request. One without a viewer goes by its room."""
         unit = viewer if self.by == "viewer" and viewer else room
         return self._channels[bucket(self.salt, self.rooms, unit)]
+
+
+def covers(rooms: str, room: str) -> bool:
+    """Whether a split's ``rooms``, a room's id or a pattern, mean this room."""
+    return rooms == room or fnmatchcase(room, rooms)
 
 
 def bucket(salt: str, split: str, unit: str) -> int:

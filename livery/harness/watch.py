@@ -8,8 +8,8 @@ its version control holds, with ``livery harness publish``.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterable, Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import AsyncIterable, Awaitable, Callable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal, cast
 
@@ -23,7 +23,8 @@ from livery.harness.hooks.loading import load_hooks
 from livery.harness.hooks.run import HookRunner
 from livery.harness.lint import has_errors, lint
 from livery.harness.model import Harness
-from livery.harness.store import Publication, ReleaseStore
+from livery.harness.releases import PrefixCost, Publication
+from livery.harness.store import ReleaseStore
 
 ACTOR = "watch"
 
@@ -46,7 +47,8 @@ class WatchEvent:
             case "published":
                 moved = self.publication
                 where = f"on {moved.channel} (version {moved.version})" if moved else ""
-                lines.append(f"{self.path}: published {self.release[:19]} {where}")
+                cost = f"; {moved.prefix}" if moved and moved.prefix and str(moved.prefix) else ""
+                lines.append(f"{self.path}: published {self.release[:19]} {where}{cost}")
             case "unchanged":
                 lines.append(f"{self.path}: says what is published already")
             case "rejected":
@@ -63,6 +65,7 @@ async def watch_folder(
     stop_event: asyncio.Event,
     operations: Mapping[str, Mapping[str, Any]] | None = None,
     check: Callable[[Harness], object] | None = None,
+    prepare: Callable[[str, str], Awaitable[PrefixCost]] | None = None,
     changes: AsyncIterable[object] | None = None,
 ) -> None:
     """Publish the folder to ``channel`` at every valid change, until ``stop_event`` is set.
@@ -71,24 +74,40 @@ async def watch_folder(
         on_event: called in the loop once for each change (what is saved within 200 ms counts as one).
         operations: operation -> JSON Schema of its arguments, for lint; None leaves bindings unchecked.
         check: a last trial before publishing, in a thread; refuses by an `InputError`.
+        prepare: (release, the one before) -> what it costs the policy's cache: awaited before the channel moves, for
+            as long as it likes.
         changes: instead of the file system's: anything that yields once for each change.
     """
     if changes is None:
         changes = cast("Any", watchfiles).awatch(path, debounce=200, step=50, stop_event=stop_event)
         assert changes is not None
     async for _ in changes:
-        on_event(await asyncio.to_thread(_publish, Path(path), store, channel, operations, check))
+        found = await asyncio.to_thread(_checked, Path(path), store, channel, operations, check)
+        if isinstance(found, _Valid):
+            cost = await prepare(found.release, found.before) if prepare is not None else None
+            found = await asyncio.to_thread(_published, Path(path), store, channel, found, cost)
+        on_event(found)
         if stop_event.is_set():
             return
 
 
-def _publish(
+@dataclass(frozen=True, slots=True)
+class _Valid:
+    """A folder's harness that may be published; it is in the store."""
+
+    release: str
+    before: str
+    """The release that the channel points at; empty: none."""
+    problems: tuple[Problem, ...]
+
+
+def _checked(
     path: Path,
     store: ReleaseStore,
     channel: str,
     operations: Mapping[str, Mapping[str, Any]] | None,
     check: Callable[[Harness], object] | None,
-) -> WatchEvent:
+) -> WatchEvent | _Valid:
     shown = str(path)
     try:
         loaded = load_harness(path)
@@ -97,15 +116,33 @@ def _publish(
         problems, release = tuple(found), harness_digest(harness)
         if has_errors(found):
             return WatchEvent(kind="rejected", path=shown, release=release, problems=problems)
-        if any(c.name == channel and c.release == release for c in store.channels()):
+        before = next((c.release for c in store.channels() if c.name == channel), "")
+        if before == release:
             return WatchEvent(kind="unchanged", path=shown, release=release, problems=problems)
         HookRunner(harness, load_hooks(harness))  # lint runs no hook: whether they import shows here
         if check is not None:
             check(harness)
-        publication = store.publish(channel, harness, note=f"from {shown}", actor=ACTOR)
+        store.put(harness, note=f"from {shown}", actor=ACTOR)
     except InputError as error:
         return WatchEvent(kind="rejected", path=shown, problems=error.problems)
     except (OSError, StoreError) as error:  # a file that is being replaced, a store that is away
-        problem = Problem(path=shown, message=str(error), code="watch")
-        return WatchEvent(kind="rejected", path=shown, problems=(problem,))
-    return WatchEvent(kind="published", path=shown, release=release, publication=publication, problems=problems)
+        return _refused(shown, error)
+    return _Valid(release, before, problems)
+
+
+def _published(path: Path, store: ReleaseStore, channel: str, valid: _Valid, cost: PrefixCost | None) -> WatchEvent:
+    shown = str(path)
+    try:
+        publication = store.publish(channel, valid.release, note=f"from {shown}", actor=ACTOR)
+    except InputError as error:  # not a channel's name
+        return WatchEvent(kind="rejected", path=shown, problems=error.problems)
+    except StoreError as error:
+        return _refused(shown, error)
+    publication = replace(publication, prefix=cost)
+    return WatchEvent(
+        kind="published", path=shown, release=valid.release, publication=publication, problems=valid.problems
+    )
+
+
+def _refused(shown: str, error: Exception) -> WatchEvent:
+    return WatchEvent(kind="rejected", path=shown, problems=(Problem(path=shown, message=str(error), code="watch"),))

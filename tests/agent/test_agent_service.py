@@ -10,7 +10,8 @@ from agent_world import LOAD, Script, calls, harness, says
 
 from livery.agent.loop import Agent
 from livery.agent.service import AgentService, Fixed
-from livery.harness.model import Binding, McpServer, Tool
+from livery.harness.model import Binding, McpServer, Section, Tool
+from livery.policies.policy import Warmed
 from livery.shop.registry import shop_operations
 from livery.types import Route
 
@@ -168,3 +169,57 @@ async def test_warming_prefills_the_unchanging_prefix(service_of):
     (messages, session), *more = warmed
     assert (more, session, messages[0].role) == ([], "room-1", "system")
     assert messages[0].content.startswith("Rules. - price: for price")
+
+
+class Reader(Script):
+    """Tells what it reads ahead: one token a letter. ``gate`` holds it back."""
+
+    def __init__(self, gate=None):
+        super().__init__([])
+        self.read = []
+        self.gate = gate
+
+    def prefix_ids(self, messages):
+        return tuple(map(ord, messages[0].content))
+
+    async def warm(self, messages, session=""):
+        if self.gate is not None:
+            await self.gate.wait()
+        self.read.append(session)
+        tokens = len(messages[0].content)
+        return Warmed(tokens=tokens, cached=0 if len(self.read) == 1 else tokens, prefill_s=0.5)
+
+
+async def test_what_a_release_costs_the_cache_is_told(service_of):
+    rules = "Rules. Be {}. {{{{ skills_catalogue }}}}"
+    worn = {n: harness(sections=(Section(key="r", template=rules.format(n)),)) for n in ("warm", "wise")}
+    async with service_of(Releases(**worn)) as service:
+        service.agent.policy = reader = Reader()
+        cost = await service.prepare("wise", instead_of="warm", sessions=("a", "b"))
+    whole = len("Rules. Be wise. - price: for price\n- chain: for chain")
+    assert (cost.tokens, cost.shared, cost.rooms) == (whole, len("Rules. Be w"), 2)
+    assert (cost.evaluated, cost.prefill_s, cost.note) == (whole, 1.0, "")
+    assert reader.read == ["a", "b"]
+    assert str(cost) == f"prefix of {whole} tokens, 11 of them as before; {whole} computed in 1.0 s"
+
+
+async def test_a_policy_that_is_slow_to_read_holds_nobody_up(service_of):
+    async with service_of(Releases(a=harness())) as service:
+        service.agent.policy = Reader(asyncio.Event())
+        cost = await service.prepare("a", sessions=("room",), limit_s=0.01)
+    assert cost.rooms == 0
+    assert "after 0.01 s" in cost.note
+
+
+async def test_a_policy_without_a_cache_costs_nothing(service_of):
+    async with service_of(Releases(a=harness(), b=harness(name="b"))) as service:
+        cost = await service.prepare("b", instead_of="a", sessions=("room",))
+    assert (cost.tokens, cost.shared, cost.rooms, cost.evaluated) == (0, 0, 0, 0)
+    assert str(cost) == ""
+
+
+async def test_a_release_that_cannot_run_is_told_and_not_raised(service_of):
+    broken = harness(sections=(Section(key="r", template="{{ nobody }}"),))
+    async with service_of(Releases(a=broken)) as service:
+        cost = await service.prepare("a", sessions=("room",))
+    assert "nobody" in cost.note

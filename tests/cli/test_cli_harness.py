@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -132,6 +133,15 @@ def test_publish_and_roll_back_move_a_channel(shop: Path, other: Path, store: st
     ]  # fmt: skip
     assert (log[1]["note"], log[1]["actor"], log[2]["actor"]) == ("zh day", "ann", "bo")
     assert "zh day" in run("channels", "--log", "stable", *at).stdout
+
+
+def test_publishing_says_how_much_of_the_prompt_is_read_anew(shop: Path, tmp_path: Path, store: str) -> None:
+    first = run("publish", shop, "--releases", store).stderr
+    found = re.search(r"about ([\d,]+) tokens, the first 0 as before", first)
+    assert found
+    assert int(found[1]) > 10
+    again = run("publish", shop, "--releases", store).stderr
+    assert f"about {found[1]} tokens, the first {found[1]} as before" in again
 
 
 def test_what_has_lint_errors_is_not_published_unless_forced(shop: Path, store: str) -> None:

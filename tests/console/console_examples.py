@@ -17,7 +17,7 @@ import httpx
 from fastapi import FastAPI
 
 from livery.console.app import create_app
-from livery.console.context import Console, ConsoleContext, ConsoleSettings
+from livery.console.context import Console, ConsoleContext, ConsoleSettings, Prepare
 from livery.console.serve import serve
 from livery.errors import Problem
 from livery.harness.channels import Router
@@ -323,11 +323,13 @@ async def open_desk(
     config: RoomConfig | None = None,
     harness_changes: dict[str, str] | None = None,
     think: asyncio.Event | None = None,
+    prepare: Prepare | None = None,
 ) -> AsyncIterator[Desk]:
     """A room ``demo`` whose answer is the line "Say: ..." of the first skill of the release it is given.
 
     Args:
         think: each answer waits until it is set.
+        prepare: has a release's prompt read before it is published.
     """
     goods = shop or catalogue()
     with ReleaseStore(folder / "releases.db") as store:
@@ -369,6 +371,7 @@ async def open_desk(
                     token=TOKEN,
                     version="0.1.0",
                     settings=settings or ConsoleSettings(),
+                    prepare=prepare,
                 )
             )
             await room.start()

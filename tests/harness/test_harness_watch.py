@@ -12,6 +12,7 @@ from livery.errors import InputError
 from livery.harness.digest import harness_digest
 from livery.harness.folder import load_harness
 from livery.harness.model import Harness
+from livery.harness.releases import PrefixCost
 from livery.harness.store import ReleaseStore
 from livery.harness.watch import WatchEvent, watch_folder
 
@@ -103,6 +104,27 @@ async def test_a_caller_may_refuse_a_release(desk: Desk) -> None:
         ["corner-shop has no tool to bind"],
     )
     assert desk.store.channels() == ()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+
+
+async def test_a_release_is_made_ready_before_the_channel_moves(desk: Desk) -> None:
+    asked: list[tuple[str, str, int]] = []
+
+    async def prepare(release: str, before: str) -> PrefixCost:
+        asked.append((release, before, len(desk.store.channels())))
+        assert desk.store.load(release).name == "corner-shop"
+        return PrefixCost(tokens=40, shared=9)
+
+    task = desk.watch(prepare=prepare)
+    first = await desk.saved()
+    assert asked == [(first.release, "", 0)]
+    assert str(first).endswith("(version 1); prefix of 40 tokens, 9 of them as before")
+    desk.write("prompt/persona.md", "You host. {{ skills_catalogue }}\n")
+    second = await desk.saved()
+    assert asked[1:] == [(second.release, first.release, 1)]
+    assert (await desk.saved()).kind == "unchanged"
+    assert len(asked) == 2
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
 
