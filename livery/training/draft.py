@@ -313,7 +313,7 @@ def train_head(
     guessed = len(vocabulary) or int(model.config.vocab_size)
     say(
         f"{sum(map(len, used))} rows in {len(used)} trees: {tokens} tokens, {places} places to draft at; a head of "
-        f"{parameters / 1e6:.2f} million weights that guesses among {guessed} ids"
+        f"{parameters:,} weights that guesses among {guessed:,} ids"
     )
     if resume:
         say(f"going on from {resume.name}")
