@@ -27,8 +27,8 @@ class StageClock:
         """
         self._clock = clock
         self._since = 0.0
-        self._running = dict.fromkeys(_RANKED, 0)
-        self._seconds = dict.fromkeys(_RANKED, 0.0)
+        self._running: dict[Stage, int] = dict.fromkeys(_RANKED, 0)
+        self._seconds: dict[Stage, float] = dict.fromkeys(_RANKED, 0.0)
         self._finished = 0.0
         """Of the policy's seconds, those in calls that gave a turn."""
 
@@ -58,7 +58,7 @@ class StageClock:
 
     def _charge(self) -> None:
         now = self._clock()
-        inner = next((s for s in _RANKED if self._running[s]), None)
+        inner: Stage | None = next((s for s in _RANKED if self._running[s]), None)
         if inner is not None:
             self._seconds[inner] += now - self._since
         self._since = now

@@ -11,7 +11,7 @@ import shlex
 import sys
 import tempfile
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager, closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -194,7 +194,7 @@ def load(
             planned = loads.plan(sustained, config, base, times=times, limit=limit, grace_s=grace)
             shown = rig.bar.add_task(f"{planned.rate:.3f} messages a second", total=planned.messages)
             heard = loads.Heard.nothing()
-            told = {
+            told: dict[str, Any] = {
                 "on_wait": heard.waits.append,
                 "on_answer": heard.answers.append,
                 "on_speech": heard.synthesis.append,
@@ -329,7 +329,7 @@ class _Rig:
     """Removed at the end."""
 
     @asynccontextmanager
-    async def room(self, file: Path, config: RoomConfig, retain: int = 0, **told: Any) -> AsyncIterator[LoadedRoom]:
+    async def room(self, file: Path, config: RoomConfig, retain: int = 0, **told: Any) -> AsyncGenerator[LoadedRoom]:
         """A room on a journal of its own, which keeps ``retain`` rows of each kind (0: its own settings)."""
         from livery.evaluation.load_room import loaded_room
         from livery.room.journal import Journal, Retention
@@ -360,7 +360,7 @@ class _Rig:
 @asynccontextmanager
 async def _rig(
     world: World, base: Harness, opened: Policy, config: RoomConfig, speech: str, unit: str
-) -> AsyncIterator[_Rig]:
+) -> AsyncGenerator[_Rig]:
     from livery.evaluation.load_room import show_clock
 
     async with AsyncExitStack() as stack:

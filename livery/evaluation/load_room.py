@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -179,7 +179,7 @@ async def loaded_room(
     on_wait: Callable[[Wait], None] = lambda wait: None,
     on_answer: Callable[[Answer], None] = lambda answer: None,
     on_speech: Callable[[float], None] = lambda seconds: None,
-) -> AsyncIterator[LoadedRoom]:
+) -> AsyncGenerator[LoadedRoom]:
     """A room that runs while the context lasts; its prompt's prefix is warm.
 
     Args:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import importlib
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
@@ -72,7 +72,7 @@ class DraftHead(torch.nn.Module):
         Raises:
             InputError: the model is not built as Llama is.
         """
-        super().__init__()
+        super().__init__()  # pyright: ignore[reportUnknownMemberType]
         core = core_of(model)
         # In a tuple: a module would be saved, moved and counted as this one's part.
         self._held = (model, core)
@@ -240,10 +240,14 @@ class Drafter:
         """Its layer index in the slots, and one more, are the drafter's."""
 
     @contextmanager
-    def watching(self) -> Iterator[list[Tensor]]:
+    def watching(self) -> Generator[list[Tensor]]:
         """What the model's passes within give as last hidden states, (rows, columns, width) each."""
         seen: list[Tensor] = []
-        handle = self.head.core.register_forward_hook(lambda _module, _inputs, out: seen.append(out[0]))
+
+        def note(_module: Any, _inputs: Any, out: Any) -> None:
+            seen.append(out[0])
+
+        handle = self.head.core.register_forward_hook(note)
         try:
             yield seen
         finally:

@@ -137,7 +137,7 @@ class HeadAndModel(torch.nn.Module):
     """What the trainer trains. The model is a part of it only where it is trained too."""
 
     def __init__(self, head: DraftHead, model: Any, options: DraftOptions, states: KeptStates | None) -> None:
-        super().__init__()
+        super().__init__()  # pyright: ignore[reportUnknownMemberType]
         self.head = head
         self._frozen = states
         self._soft = options.soft
