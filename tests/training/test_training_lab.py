@@ -215,7 +215,7 @@ def test_the_other_profiles_leave_one_dimension_out_and_hold_all_stages():
     assert (hat.after, hat.tasks, hat.steps) == (fixed.after, fixed.tasks, fixed.steps)
 
 
-@pytest.mark.parametrize("profile", ["smoke", "full", "wide"])
+@pytest.mark.parametrize("profile", ["smoke", "full"])
 def test_the_profiles_that_come_along_can_be_read(profile):
     chosen = lab.read_config(ROOT / lab.CONFIG, profile)
     assert {"fixed", "hsa"} <= {a.name for a in chosen.arms}
