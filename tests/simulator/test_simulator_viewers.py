@@ -95,6 +95,17 @@ def test_no_test_utterance_occurs_in_training(sets: dict[tuple[str, str], list[T
     assert not set(said["train"]) & set(said["test"])
 
 
+@pytest.mark.parametrize(("split", "language"), BOTH)
+def test_no_template_trips_the_screening_of_chat_by_mistake(split: str, language: str):
+    viewers = viewers_of(split, language)
+    for kind in viewers.kinds:
+        for template in viewers.templates(kind):
+            low = screening._folded(template)
+            assert not screening.advertising(low), template
+            assert kind.startswith("abuse") or not screening.abusive(low), template
+            assert kind.startswith("injection") or not screening.injection(low), template
+
+
 def test_only_what_should_trips_the_screening_of_chat(sets: dict[tuple[str, str], list[Task]]):
     kept = 0
     for tasks in sets.values():
