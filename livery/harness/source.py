@@ -277,7 +277,8 @@ def split_front_matter(text: str) -> FrontMatter:
             rest = lines[end + 1 :]
             blank = len(rest) > 1 and not rest[0]
             body = "\n".join(rest[1:] if blank else rest)
-            front = "\n".join(lines[start + 1 : end])
+            # With its last newline: it is part of a block scalar that stands last.
+            front = "".join(f"{line}\n" for line in lines[start + 1 : end])
             return FrontMatter(front, start + 2, _without_last_newline(body), end + 2 + blank)
     return FrontMatter("\n".join(lines[start + 1 :]), start + 2, "", len(lines), closed=False)
 

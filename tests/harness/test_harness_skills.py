@@ -162,6 +162,13 @@ def test_with_a_key_of_its_own_the_name_is_a_surface_and_is_only_warned_about(tm
         assert again == skill
 
 
+@pytest.mark.parametrize("value", ["0\n", "a\n", "a\n\n", "\n", "a"])
+def test_metadata_that_ends_in_newlines_stands_last_and_stays(tmp_path: Path, value: str) -> None:
+    skill = Skill(key="s", name="s", description="d", body="b", metadata={"m": value})
+    again, _ = load_skill_folder(folder(tmp_path, skill_text(skill, "s"), name="s"))
+    assert again == skill
+
+
 def test_fields_outside_the_specification_are_kept(tmp_path: Path) -> None:
     skill, _ = load_skill_folder(folder(tmp_path, front(*GOOD, "colour: red", "tags: [a, 1]", "model: m")))
     assert skill is not None
