@@ -167,8 +167,10 @@ def assemble(base: Harness, files: Mapping[str, str | None]) -> LoadedHarness:
             target = root / path
             if text is None:
                 target.unlink(missing_ok=True)
-                if not any(target.parent.iterdir()) and target.parent != root:
-                    target.parent.rmdir()
+                for folder in target.parents:
+                    if folder == root or not folder.is_dir() or any(folder.iterdir()):
+                        break
+                    folder.rmdir()  # a skill goes with its last file
             else:
                 target.parent.mkdir(parents=True, exist_ok=True)
                 target.write_text(text, encoding="utf-8", newline="\n")
@@ -181,7 +183,8 @@ def assemble(base: Harness, files: Mapping[str, str | None]) -> LoadedHarness:
 
 
 def _shown(problem: Problem, root: Path) -> Problem:
-    return replace(problem, path=_relative(problem.path, root))
+    message = problem.message.replace(f"{root}{os.sep}", "")
+    return replace(problem, path=_relative(problem.path, root), message=message)
 
 
 def _relative(path: str, root: Path) -> str:

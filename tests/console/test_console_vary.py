@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 from console_examples import Desk
 
+from livery.console.drafts import assemble, files_of
 from livery.console.vary import WAYS
+from livery.harness.digest import harness_digest
+from livery.harness.folder import load_harness
 
+ROOT = Path(__file__).parents[2]
 API = "/api/harness/channels/stable"
 
 
@@ -41,6 +46,20 @@ async def test_renamed_tools_and_skills_are_what_the_next_request_gets(desk: Des
     assert [t.binding.operation for t in after.tools] == [t.binding.operation for t in before.tools]
     await client.post(f"{API}/rollback", json={})
     assert desk.store.channel("stable").release == first
+
+
+@pytest.mark.parametrize("sample", ["streamer-en", "streamer-zh", "streamer-en-compact"])
+def test_every_way_of_the_sample_harnesses_is_a_harness_again(sample: str):
+    """As the draft has it: files that change, and files that go, subfolders of skills among them."""
+    base = load_harness(ROOT / "harnesses" / sample).harness
+    before = files_of(base)
+    for way in WAYS.values():
+        made = way.make(base, 0).harness
+        after = files_of(made)
+        gone = dict.fromkeys(p for p in before if p not in after)
+        changed = {p: t for p, t in after.items() if t != before.get(p)}
+        loaded = assemble(base, {**gone, **changed})
+        assert harness_digest(loaded.harness) == harness_digest(made), way.label
 
 
 async def test_it_varies_what_the_draft_says_and_not_what_is_published(desk: Desk, client: httpx.AsyncClient):
