@@ -193,7 +193,7 @@ def load(
             sustained = Sustained(rate, 1.0) if rate else await rig.sustained(calibrate)
             planned = loads.plan(sustained, config, base, times=times, limit=limit, grace_s=grace)
             shown = rig.bar.add_task(f"{planned.rate:.3f} messages a second", total=planned.messages)
-            heard = loads.Heard.nothing()
+            heard = loads.Heard()
             told: dict[str, Any] = {
                 "on_wait": heard.waits.append,
                 "on_answer": heard.answers.append,

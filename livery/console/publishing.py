@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Literal
 
@@ -31,7 +31,7 @@ async def publish(
         Conflict, InputError: as there; what changed while the policy read counts as well.
     """
     cost = None
-    if console.context.prepare is not None and console.context.settings.warm_s > 0:
+    if _reads(console):
         async with console.editing:
             checked = await asyncio.to_thread(
                 workbench.checked, console, channel, target=target, expected=expected, revision=revision
@@ -58,7 +58,7 @@ async def rollback(console: Console, channel: str, *, to: str | None, current: s
     async with console.editing:
         done = await asyncio.to_thread(lambda: workbench.rollback(console, channel, to=to, current=current, note=note))
     await announce(console, f"rolled back {channel}")
-    if console.context.prepare is not None and console.context.settings.warm_s > 0:
+    if _reads(console):
         task = asyncio.create_task(_read_after(console, done))
         console.reading.add(task)
         task.add_done_callback(console.reading.discard)
@@ -113,8 +113,13 @@ async def announce(console: Console, text: str) -> None:
         console.watches[name].touch(Panel.CONTROLS)
 
 
+def _reads(console: Console) -> bool:
+    """Whether the policy reads prompts ahead here."""
+    return console.context.prepare is not None and console.context.settings.warm_s > 0
+
+
 async def _read(
-    console: Console, release: str, *, instead_of: str, rooms: tuple[str, ...] | list[str], limit_s: float | None = None
+    console: Console, release: str, *, instead_of: str, rooms: Sequence[str], limit_s: float | None = None
 ) -> PrefixCost | None:
     prepare = console.context.prepare
     if prepare is None:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from random import Random
 from typing import Any, Final
 
@@ -78,17 +78,13 @@ def plan(
 
 @dataclass(slots=True)
 class Heard:
-    """What a load's room told: give its methods to `livery.evaluation.load_room.loaded_room`."""
+    """What a load's room told: give its lists' ``append`` to `livery.evaluation.load_room.loaded_room`."""
 
-    waits: list[Wait]
-    answers: list[Answer]
-    synthesis: list[float]
+    waits: list[Wait] = field(default_factory=list[Wait])
+    answers: list[Answer] = field(default_factory=list[Answer])
+    synthesis: list[float] = field(default_factory=list[float])
     queued: int = 0
     """Most requests that waited at a time."""
-
-    @classmethod
-    def nothing(cls) -> Heard:
-        return cls([], [], [])
 
 
 async def load(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Final
@@ -99,7 +99,7 @@ class LoadedRoom:
             self.refused += 1
             self.open.pop(message.id, None)
 
-    async def say_at(self, offsets: Sequence[float], progress: Callable[[int], None] = lambda said: None) -> None:
+    async def say_at(self, offsets: Iterable[float], progress: Callable[[int], None] = lambda said: None) -> None:
         """Messages at these seconds from now, in order, whether or not earlier ones are answered."""
         began = self.clock()
         for count, offset in enumerate(offsets, 1):

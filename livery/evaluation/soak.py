@@ -169,7 +169,7 @@ async def soak(
 
     sampling = asyncio.create_task(sample())
     try:
-        saying = asyncio.create_task(loaded.say_at(_Even(rate, int(rate * seconds))))
+        saying = asyncio.create_task(loaded.say_at(i / rate for i in range(int(rate * seconds))))
         await asyncio.wait((saying, sampling), return_when=asyncio.FIRST_COMPLETED)
         if sampling.done():
             saying.cancel()
@@ -183,21 +183,6 @@ async def soak(
     await loaded.journal.flush()
     rows = await loaded.journal.rows()
     return _figures(loaded, samples, rows, tally, limits, rate, minutes)
-
-
-class _Even(Sequence[float]):
-    """Even offsets, without a list of them."""
-
-    def __init__(self, rate: float, n: int) -> None:
-        self._rate, self._n = rate, n
-
-    def __len__(self) -> int:
-        return self._n
-
-    def __getitem__(self, index: Any) -> Any:
-        if not 0 <= index < self._n:
-            raise IndexError
-        return index / self._rate
 
 
 def _sample(loaded: LoadedRoom, folder: Path, at_s: float, rss: float) -> Sample:

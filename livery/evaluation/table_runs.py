@@ -219,8 +219,8 @@ def _same_tasks(runs: Sequence[TableRun]) -> None:
     """
     Raises:
         InputError: every run that was played over other tasks than the first of its column, or scored by another
-            verifier. T1 and T2 with its
-            dimensions are one column here, as are the edits, old and new: they share their tasks.
+            verifier. T1 and T2 with its dimensions are one column here, as are the edits, old and new: they share their
+            tasks.
     """
     first: dict[tuple[str, str], TableRun] = {}
     problems: list[Problem] = []

@@ -29,7 +29,7 @@ from livery.errors import InputError
 from livery.policies.hf_loading import ChatTokenizer, load_model, load_tokenizer, weights_digest
 from livery.training.distill_prompts import Prompts, RenderedPrompts, read_prompts, render
 from livery.training.run_card import versions, write_run_card
-from livery.training.sft import FREE, Bar, leave_group, prepare_run, trainer_settings, with_adapter, with_lora
+from livery.training.stage import FREE, Bar, leave_group, prepare_run, trainer_settings, with_adapter, with_lora
 
 torch: Any = importlib.import_module("torch")
 trl: Any = importlib.import_module("trl")

@@ -33,8 +33,8 @@ from livery.training.draft_rows import commonest, draft_rows
 from livery.training.packing import Packing, choose_packing
 from livery.training.rows import ROWS, DataRow
 from livery.training.run_card import loss_picture, versions, write_run_card
-from livery.training.sft import Bar, leave_group, prepare_run, trainer_settings, trees, with_adapter, with_lora
-from livery.training.tree import lay_out
+from livery.training.sft import trees
+from livery.training.stage import Bar, leave_group, prepare_run, trainer_settings, with_adapter, with_lora
 
 torch: Any = importlib.import_module("torch")
 transformers: Any = importlib.import_module("transformers")
@@ -306,9 +306,11 @@ def train_head(
         kind = packing.kind
         return {"batches": [draft_batch(m, kind, options.depth, main=bool(options.joint)) for m in made]}
 
-    counted = [draft_batch([rows[i].tokens for i in tree], "tree", 1) for tree in used]
-    places = int(sum(float(b["weight"].sum()) for b in counted))
-    tokens = sum(len(lay_out([rows[i].tokens.ids for i in tree]).ids) for tree in used)
+    tokens, places = 0, 0
+    for tree in used:
+        counted = draft_batch([rows[i].tokens for i in tree], "tree", 1)
+        tokens += counted["input_ids"].numel()
+        places += int(counted["weight"].sum())
     parameters = sum(p.numel() for p in head.parameters())
     guessed = len(vocabulary) or int(model.config.vocab_size)
     say(

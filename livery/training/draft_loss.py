@@ -22,7 +22,7 @@ from typing import Any, Final
 
 from livery.policies.hf_draft import DraftHead, core_of
 from livery.training.conversations import TokenRow
-from livery.training.packing import Kind, collate, square_mask
+from livery.training.packing import Kind, collate, inputs_of, square_mask
 from livery.training.tree import Layout, lay_out
 
 torch: Any = importlib.import_module("torch")
@@ -81,10 +81,10 @@ def draft_batch(rows: Sequence[TokenRow], kind: Kind, depth: int, *, main: bool 
     }
     if kind == "tree":
         batch["tree"] = layout
-    else:
-        batch["attention_mask"] = square_mask(layout)
-    if depth > 1:
-        batch["square"] = square_mask(layout)[0, 0]
+    if kind != "tree" or depth > 1:
+        square = square_mask(layout)
+        batch |= {"attention_mask": square} if kind != "tree" else {}
+        batch |= {"square": square[0, 0]} if depth > 1 else {}
     if main:
         whole = collate(rows, kind)
         batch["main"] = {name: whole[name] for name in ("keep", "source", "target", "weight")}
@@ -103,15 +103,7 @@ def _parents(layout: Layout) -> list[int]:
 
 def hidden_states(model: Any, batch: Mapping[str, Any]) -> Tensor:
     """The model's last hidden states after its final norm, (tokens, width)."""
-    inputs = {name: batch[name] for name in ("input_ids", "position_ids", "attention_mask", "tree") if name in batch}
-    if "tree" in inputs:
-        inputs["attention_mask"] = _any_mask(batch["input_ids"])
-    return core_of(model)(**inputs, use_cache=False)[0][0]
-
-
-def _any_mask(like: Tensor) -> Tensor:
-    """Four dimensions: transformers takes a mask of such a shape as it is and makes none of its own."""
-    return torch.ones(1, 1, 1, 1, dtype=torch.bool, device=like.device)
+    return core_of(model)(**inputs_of(batch), use_cache=False)[0][0]
 
 
 class KeptStates:
@@ -168,7 +160,7 @@ def unrolled(head: DraftHead, hidden: Tensor, batch: Mapping[str, Any]) -> list[
     levels: list[Tensor] = batch["levels"]
     before = torch.where((parent >= 0)[:, None], hidden[parent.clamp(min=0)], torch.zeros_like(hidden))
     tree = {"tree": batch["tree"]} if "tree" in batch else {}
-    mask = _any_mask(ids) if tree else batch["attention_mask"]
+    mask = inputs_of(batch)["attention_mask"]
     kept = _Kept() if len(levels) > 1 else None
     out = head(before[None], ids, mask=mask, positions=positions, cache=kept, **tree)[0]
     outs = [out[levels[0]]]

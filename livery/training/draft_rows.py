@@ -15,7 +15,7 @@ from livery.evaluation.results import TRAJECTORIES
 from livery.policies.hf_loading import ChatTokenizer
 from livery.room.trajectories import read_trajectories
 from livery.training.conversations import TokenRow
-from livery.training.rows import DataRow, read_card, read_rows, tokenised_anew
+from livery.training.rows import DataRow, read_rows_for
 from livery.types import Trajectory
 
 
@@ -39,12 +39,7 @@ def draft_rows(
     """
     rows: list[DataRow] = []
     for folder in data:
-        found = read_rows(folder)
-        made_with = read_card(folder).get("tokenizer", {}).get("digest", "")
-        if made_with != tokenizer.digest:
-            say(f"{folder.name}: made with tokenizer {made_with or 'unknown'}, not {tokenizer.digest}: tokenising anew")
-            found = tokenised_anew(found, tokenizer)
-        rows += found
+        rows += read_rows_for(folder, tokenizer, say)
     for run in runs:
         rows += _of_run(run, tokenizer, say)
     short = [row for row in rows if len(row.tokens.ids) <= max_tokens]

@@ -172,7 +172,8 @@ class Worker:
         return Made(sha256_of(folder / ROWS), len(todo), facts, bool(built.resumed))
 
     def _sft(self, step: Step, out: Path) -> Made:
-        from livery.training.sft import SftOptions, last_checkpoint, train_sft
+        from livery.training.sft import SftOptions, train_sft
+        from livery.training.stage import last_checkpoint
 
         config, folder = self.config, out / step.name
         begun = folder / "run"
@@ -205,7 +206,7 @@ class Worker:
 
     def _distill(self, step: Step, out: Path) -> Made:
         from livery.training.distill import DistillOptions, train_distill
-        from livery.training.sft import last_checkpoint
+        from livery.training.stage import last_checkpoint
 
         config, begun = self.config, out / step.name / "run"
         resumed = last_checkpoint(begun) is not None
@@ -229,7 +230,7 @@ class Worker:
     def _rl(self, step: Step, out: Path) -> Made:
         from livery.training.rl import train_rl
         from livery.training.rl_options import RlOptions
-        from livery.training.sft import last_checkpoint
+        from livery.training.stage import last_checkpoint
 
         config, begun = self.config, out / step.name / "run"
         resumed = last_checkpoint(begun) is not None

@@ -7,8 +7,7 @@ one, up to rounding.
 
 Three ways, the first that a model can take (`choose_packing` asks it, on a small example):
 
-- ``tree``: an attention function of our own, registered with transformers, that runs each node against its
-path only.
+- ``tree``: an attention function of our own, registered with transformers, that runs each node against its path only.
   No mask over the whole square; the quickest.
 - ``mask``: the model's own SDPA under a 4D mask.
 - ``rows``: no sharing; padded rows. For layers that keep a state along the sequence (linear attention, state
@@ -51,8 +50,8 @@ Batch = dict[str, Any]
 - ``input_ids``, ``position_ids``: (1, tokens) of a layout, or (rows, columns).
 - ``attention_mask``: (1, 1, tokens, tokens) for ``mask``; (rows, columns) for ``rows``; absent for ``tree``.
 - ``tree``: for ``tree``, the `Layout`.
-- ``keep``: places whose logits are needed: indices (places,) of a layout; for ``rows`` a boolean (rows,
-columns). - ``source``: (predictions,) which of the kept places predicts.
+- ``keep``: places whose logits are needed: indices (places,) of a layout; for ``rows`` a boolean (rows, columns).
+- ``source``: (predictions,) which of the kept places predicts.
 - ``target``: (predictions,) the id to be predicted.
 - ``weight``: (predictions,) how many rows ask for this prediction, as a float.
 - ``row``: (predictions,) with ``per_row``, which of the rows asks; absent otherwise.
@@ -187,6 +186,15 @@ def _tail_mask(length: int, above: int, groups: int, device: Any) -> Tensor:
     return torch.ones(length, above + length, dtype=torch.bool, device=device).tril(above).repeat(groups, 1)
 
 
+def inputs_of(batch: Mapping[str, Any]) -> dict[str, Any]:
+    """What a model reads of a batch."""
+    inputs = {name: batch[name] for name in ("input_ids", "position_ids", "attention_mask", "tree") if name in batch}
+    if "tree" in inputs:
+        # Four dimensions: transformers takes a mask of such a shape as it is and makes none of its own.
+        inputs["attention_mask"] = torch.ones(1, 1, 1, 1, dtype=torch.bool, device=batch["input_ids"].device)
+    return inputs
+
+
 def logprobs(model: Any, batch: Mapping[str, Any]) -> tuple[Tensor, Tensor]:
     """What a model gives the predictions of a batch.
 
@@ -194,13 +202,8 @@ def logprobs(model: Any, batch: Mapping[str, Any]) -> tuple[Tensor, Tensor]:
         (predictions,) log-probabilities, with their graph; (predictions,) whether each was the likeliest
         token.
     """
-    inputs: dict[str, Any] = {
-        name: batch[name] for name in ("input_ids", "position_ids", "attention_mask", "tree") if name in batch
-    }
+    inputs = inputs_of(batch)
     keep: Tensor = batch["keep"]
-    if "tree" in inputs:
-        # Four dimensions: transformers takes a mask of such a shape as it is and makes none of its own.
-        inputs["attention_mask"] = torch.ones(1, 1, 1, 1, dtype=torch.bool, device=keep.device)
     if _picks_places(model):
         logits = model(**inputs, use_cache=False, logits_to_keep=keep).logits
         logits = logits.reshape(-1, logits.shape[-1])

@@ -33,7 +33,7 @@ from livery.training.rl_rollouts import AgentRollouts, plan_jobs
 from livery.training.rl_server import ServerPolicy
 from livery.training.rl_trainer import SUMS, RlTrainer, RolloutFunc, mean, rate
 from livery.training.run_card import versions, write_run_card
-from livery.training.sft import Bar, leave_group, prepare_run, trainer_settings, with_adapter, with_lora
+from livery.training.stage import Bar, leave_group, prepare_run, trainer_settings, with_adapter, with_lora
 
 trl: Any = importlib.import_module("trl")
 datasets: Any = importlib.import_module("datasets")

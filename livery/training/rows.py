@@ -10,10 +10,10 @@ from __future__ import annotations
 import hashlib
 import importlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from livery.errors import InputError, Problem
 from livery.policies.policy import PromptMessage
@@ -110,6 +110,29 @@ def read_card(folder: Path) -> dict[str, Any]:
     """The data card beside the rows; empty where there is none."""
     path = (folder if folder.is_dir() else folder.parent) / CARD
     return json.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+
+
+class KnownEncoder(Encoder, Protocol):
+    """An encoder that data cards name by its digest."""
+
+    @property
+    def digest(self) -> str: ...
+
+
+def read_rows_for(folder: Path, encoder: KnownEncoder, say: Callable[[str], None]) -> list[DataRow]:
+    """The rows, tokenised anew where their card names another tokenizer, which is said.
+
+    Raises:
+        InputError: as `read_rows` and `tokenised_anew`.
+    """
+    rows = read_rows(folder)
+    made_with = read_card(folder).get("tokenizer", {}).get("digest", "")
+    if made_with == encoder.digest:
+        return rows
+    say(
+        f"{folder.name}: made with tokenizer {made_with or 'unknown'}, the model's is {encoder.digest}: tokenising anew"
+    )
+    return tokenised_anew(rows, encoder)
 
 
 def first_turn(row: DataRow) -> DataRow:

@@ -65,7 +65,7 @@ async def sustained_by(base: Harness, policy: Policy, path: Path, n: int = 4) ->
 async def loaded_by(
     base: Harness, policy: Policy, path: Path, sustained: load_room.Sustained, limit: int, **more: Any
 ) -> dict[str, Any]:
-    heard = load.Heard.nothing()
+    heard = load.Heard()
     planned = load.plan(sustained, settings(base), base, times=2.0, limit=limit, grace_s=0.5)
     told = {"on_wait": heard.waits.append, "on_answer": heard.answers.append, "on_speech": heard.synthesis.append}
     async with room(base, policy, path, settings(base), **told, **more) as loaded:

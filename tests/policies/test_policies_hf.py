@@ -11,8 +11,9 @@ from policies_requests import MESSAGES, request
 from policies_tiny_model import byte_tokenizer, chat_tokenizer, tiny_llama
 
 from livery.errors import InputError, PolicyOverflow, PolicyUnavailable
-from livery.policies import hf, open_policy, wire
+from livery.policies import open_policy, wire
 from livery.policies.hf import HfOptions, HfPolicy
+from livery.policies.hf_decoding import Decoder
 from livery.policies.hf_loading import ChatTokenizer, load_model, load_tokenizer, weights_digest
 from livery.policies.hf_prefixes import size_of
 from livery.policies.policy import PromptMessage
@@ -128,7 +129,7 @@ async def test_seeds_repeat_and_differ_and_zero_temperature_needs_none(policy, t
 
 
 def test_top_p_keeps_the_least_set_that_reaches_it(tokenizer):
-    decoder = hf._Decoder(tiny_llama(), tokenizer, HfOptions(temperature=1.0, top_p=0.6))
+    decoder = Decoder(tiny_llama(), tokenizer, HfOptions(temperature=1.0, top_p=0.6))
     scores = torch.tensor([0.5, 0.3, 0.2]).log()
     generator = torch.Generator().manual_seed(0)
     drawn = [decoder._choose(scores, generator) for _ in range(400)]

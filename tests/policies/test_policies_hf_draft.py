@@ -141,9 +141,9 @@ async def test_what_the_head_knows_is_what_one_pass_over_the_conversation_gives(
 
 
 def hf_row(ids):
-    from livery.policies.hf import _Row
+    from livery.policies.hf_decoding import Row
 
-    return _Row(tuple(ids), 0, torch.Generator())
+    return Row(tuple(ids), 0, torch.Generator())
 
 
 async def test_a_sampled_token_comes_as_often_with_guesses_as_without(tokenizer):

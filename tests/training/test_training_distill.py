@@ -17,7 +17,7 @@ from livery.errors import InputError
 from livery.policies.hf_loading import ChatTokenizer
 from livery.training.distill import AdapterOff, DistillOptions, distill, make_trainer, train_distill
 from livery.training.distill_prompts import Prompts, prompt_ids, read_prompts, render
-from livery.training.sft import with_lora
+from livery.training.stage import with_lora
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::FutureWarning"),  # of the training libraries among themselves

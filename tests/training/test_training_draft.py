@@ -314,7 +314,7 @@ def weights_of(folder):
 
 @pytest.mark.parametrize("joint", [False, True])
 def test_a_killed_run_goes_on_as_if_it_had_not_been_killed(given, tmp_path, joint):
-    from livery.training.sft import with_lora
+    from livery.training.stage import with_lora
 
     rows, tokenizer = small_rows(), chat_tokenizer()
     more = {"joint": 0.3, "lora_rank": 2} if joint else {}
@@ -336,7 +336,7 @@ def test_a_killed_run_goes_on_as_if_it_had_not_been_killed(given, tmp_path, join
 
 
 def test_jointly_the_adapter_learns_too_and_the_weights_below_it_do_not(given, tmp_path):
-    from livery.training.sft import with_lora
+    from livery.training.stage import with_lora
 
     model = with_lora(tiny_llama(), rank=2, alpha=0, seed=0)
     chosen = options(given, tmp_path, steps=12, joint=0.3, lora_rank=2, learning_rate=0.02)

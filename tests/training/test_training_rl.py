@@ -20,7 +20,7 @@ from livery.training.rl import _picture, schedule
 from livery.training.rl_options import RlOptions, Sampling
 from livery.training.rl_rollouts import Rollouts, samples_of
 from livery.training.rl_trainer import Reference, RlTrainer
-from livery.training.sft import with_lora
+from livery.training.stage import with_lora
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::FutureWarning"),  # of the training libraries among themselves

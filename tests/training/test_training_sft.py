@@ -19,7 +19,8 @@ from training_rows import small_data, small_model, small_rows
 from livery.errors import InputError
 from livery.policies.hf_loading import load_model
 from livery.training.packing import collate, mean_loss
-from livery.training.sft import SftOptions, last_checkpoint, train_rows, train_sft, trees
+from livery.training.sft import SftOptions, train_rows, train_sft, trees
+from livery.training.stage import last_checkpoint
 
 pytestmark = [
     pytest.mark.filterwarnings("ignore::FutureWarning"),  # of the training libraries among themselves
